@@ -1,0 +1,30 @@
+"""A toolkit must be able to learn: tasks of a few seconds that a correct one cannot fail."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.toys import make_data, reverse, sentences, trainer
+from tfm_cli.translator import Translator
+
+
+@pytest.mark.parametrize("task", [str, reverse], ids=["copy", "reverse"])
+def test_learns_the_task(tmp_path: Path, task: Callable[[str], str]) -> None:
+    data = make_data(tmp_path, task, pairs=1500)
+    trainer(data, tmp_path / "run", max_steps=700, learning={"schedule": "linear", "ema": 0.99}).run()
+    unseen = sentences(1624)[-100:]
+    hypotheses = Translator.load(tmp_path / "run", device="cpu").translate(unseen)
+    right = sum(h == task(s) for h, s in zip(hypotheses, unseen, strict=True))
+    assert right >= 90, list(zip(unseen, hypotheses, strict=True))[:5]
+
+
+def test_twenty_pairs_by_heart_with_the_default_recipe(tmp_path: Path) -> None:
+    """The plateau on which every sentence gets one translation is left by the default learning options."""
+    targets = iter(sentences(44, seed=9))
+    data = make_data(tmp_path, lambda _: next(targets), pairs=20)
+    defaults = {"batch_tokens": 2048, "learning_rate": 1e-3, "warmup_steps": 400}
+    trainer(data, tmp_path / "run", max_steps=600, learning=defaults, validation={"best_by": "bleu"}).run()
+    pairs = [(tmp_path / f"train.{side}").read_text().splitlines() for side in ("xx", "yy")]
+    run = max((tmp_path / "run" / "checkpoints").glob("step-*"))
+    assert Translator.load(run, device="cpu").translate(pairs[0]) == pairs[1]

@@ -1,0 +1,247 @@
+"""Runs that stop, go on, break and end."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.toys import trainer
+from tfm_cli.errors import Interrupted, TfmError
+from tfm_cli.model import load_model
+from tfm_cli.training.checkpoint import STATE, TENSORS
+from tfm_cli.training.trainer import MAX_BROKEN_STEPS, Trainer
+
+SLOW_VALIDATION = {"valid_every": 1000, "valid_sentences": 4}
+
+
+def newest(run: Path) -> Path:
+    return max((run / "checkpoints").glob("step-*"))
+
+
+def losses(run: Path) -> dict[int, float]:
+    events = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return {event["step"]: event["loss"] for event in events if event["event"] == "step"}
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_twenty_steps_are_eight_and_twelve_resumed_bit_by_bit(reverse_data: Path, tmp_path: Path, accumulate: int) -> None:
+    """Cut inside an epoch, dropout on: weights, optimizer state, random state and losses are equal."""
+    settings = {
+        "learning": {"accumulate": accumulate, "batch_tokens": 128},
+        "validation": {"log_every": 1, **SLOW_VALIDATION},
+    }
+    whole = trainer(reverse_data, tmp_path / "whole", max_steps=20, **settings)
+    whole.run()
+    cut = trainer(reverse_data, tmp_path / "cut", max_steps=8, **settings)
+    cut.run()
+    assert cut.progress.batch > 0
+    torch.manual_seed(99)  # what happens between the sittings must not matter
+    trainer(reverse_data, tmp_path / "cut", max_steps=20, resume=True, **settings).run()
+    for name in (TENSORS, "model.safetensors"):
+        first, second = load_file(newest(tmp_path / "whole") / name), load_file(newest(tmp_path / "cut") / name)
+        assert first.keys() == second.keys()
+        for key in first:
+            assert torch.equal(first[key], second[key]), key
+    assert len(losses(tmp_path / "whole")) == 20
+    assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
+
+
+def test_resume_goes_on_into_later_epochs(reverse_data: Path, tmp_path: Path) -> None:
+    whole = trainer(reverse_data, tmp_path / "whole", max_epochs=3, validation=SLOW_VALIDATION)
+    whole.run()
+    trainer(reverse_data, tmp_path / "cut", max_epochs=1, validation=SLOW_VALIDATION).run()
+    second = trainer(reverse_data, tmp_path / "cut", max_epochs=3, resume=True, validation=SLOW_VALIDATION)
+    second.run()
+    assert second.progress.step == whole.progress.step
+    assert torch.equal(second.optimizer.master, whole.optimizer.master)
+
+
+def test_a_damaged_newest_checkpoint_falls_back_with_a_warning(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = {"valid_every": 5, "valid_sentences": 4}
+    trainer(reverse_data, tmp_path, max_steps=10, overwrite=True, validation=every).run()
+    weights = newest(tmp_path) / TENSORS
+    weights.write_bytes(weights.read_bytes()[:1000])
+    warnings: list[str] = []
+    monkeypatch.setattr("tfm_cli.training.watching.Watchers.warned", lambda self, message: warnings.append(message))
+    resumed = trainer(reverse_data, tmp_path, max_steps=12, resume=True, validation=every)
+    assert resumed.progress.step == 5
+    assert "step-00000010" in warnings[0]
+    assert resumed.run().progress.step == 12
+
+
+def test_a_kill_while_saving_leaves_the_earlier_checkpoint(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer(reverse_data, tmp_path, max_steps=5, validation=SLOW_VALIDATION).run()
+    before = newest(tmp_path)
+    monkeypatch.setattr("tfm_cli.training.checkpoint.save_file", _full_disk)
+    second = trainer(reverse_data, tmp_path, max_steps=8, resume=True, validation=SLOW_VALIDATION)
+    with pytest.raises(TfmError, match="No space left"):
+        second.run()
+    monkeypatch.undo()
+    assert newest(tmp_path) == before
+    assert not list((tmp_path / "checkpoints").glob(".partial-*"))
+    third = trainer(reverse_data, tmp_path, max_steps=6, resume=True, validation=SLOW_VALIDATION)
+    assert third.progress.step == 5
+
+
+def _full_disk(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_rotation_keeps_the_newest_and_the_best(reverse_data: Path, tmp_path: Path) -> None:
+    run = trainer(
+        reverse_data,
+        tmp_path,
+        max_steps=30,
+        validation={"valid_every": 5, "valid_sentences": 4, "keep": 2, "best_by": "loss"},
+    )
+    # From here on every validation is worse, so the best is an old one.
+    real = run.validator.measure  # type: ignore[union-attr]
+    from dataclasses import replace
+
+    run.validator.measure = lambda family, device, step, epoch, samples: replace(  # type: ignore[union-attr, method-assign]
+        real(family, device, step, epoch, samples), loss=float(abs(step - 10))
+    )
+    outcome = run.run()
+    assert outcome.progress.best_step == 10
+    assert run.checkpoints.steps() == [10, 25, 30]
+    best = load_model(run.checkpoints.path(10)).weights()
+    assert all(torch.equal(tensor, best[name]) for name, tensor in load_model(tmp_path).weights().items())
+
+
+def test_interrupt_finishes_the_step_saves_and_resumes_exactly(reverse_data: Path, tmp_path: Path) -> None:
+    whole = trainer(reverse_data, tmp_path / "whole", max_steps=12, validation=SLOW_VALIDATION)
+    whole.run()
+    cut = trainer(reverse_data, tmp_path / "cut", max_steps=12, validation=SLOW_VALIDATION)
+    _at_step(cut, 7, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Interrupted, match="step 7"):
+        cut.run()
+    assert load_model(tmp_path / "cut").about["steps"] == 7
+    second = trainer(reverse_data, tmp_path / "cut", max_steps=12, resume=True, validation=SLOW_VALIDATION)
+    second.run()
+    assert torch.equal(second.optimizer.master, whole.optimizer.master)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interrupt_leaves_no_half_file(reverse_data: Path, tmp_path: Path) -> None:
+    run = trainer(reverse_data, tmp_path, max_steps=12, validation=SLOW_VALIDATION)
+
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    _at_step(run, 3, twice)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert not (tmp_path / "model.safetensors").exists()
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def _at_step(run: Trainer, step: int, act: object) -> None:
+    ticked = run.watcher.ticked
+
+    def tick(now: int, epoch: float, fraction: float) -> None:
+        ticked(now, epoch, fraction)
+        if now == step:
+            act()  # type: ignore[operator]
+
+    run.watcher.ticked = tick  # type: ignore[method-assign]
+
+
+def test_broken_gradients_are_skipped_counted_and_end_the_run(reverse_data: Path, tmp_path: Path) -> None:
+    run = trainer(reverse_data, tmp_path, max_steps=50, validation=SLOW_VALIDATION)
+    before = run.optimizer.master.detach().clone()
+    run.family.register_forward_hook(
+        lambda module, inputs, report: type(report)(report.sum * float("nan"), report.count)
+    )
+    with pytest.raises(TfmError, match="not finite"):
+        run.run()
+    assert run.progress.skipped == MAX_BROKEN_STEPS
+    assert torch.equal(run.optimizer.master.detach(), before)
+
+
+def test_ends_by_the_clock_with_a_usable_model(reverse_data: Path, tmp_path: Path) -> None:
+    outcome = trainer(reverse_data, tmp_path, max_minutes=0.02, validation=SLOW_VALIDATION).run()
+    assert outcome.reason == "0.02 minutes"
+    assert load_model(tmp_path).about["steps"] == outcome.progress.step > 0
+
+
+def test_early_stopping(reverse_data: Path, tmp_path: Path) -> None:
+    watch = {"valid_every": 2, "valid_sentences": 0, "patience": 3}
+    run = trainer(reverse_data, tmp_path, learning={"learning_rate": 0.0}, validation=watch)
+    outcome = run.run()
+    assert outcome.reason == "no better model in 3 validations"
+    assert outcome.progress.step == 8
+    assert outcome.progress.best_step == 2
+
+
+def test_a_standing_run_is_refused_resumed_or_overwritten(reverse_data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    trainer(reverse_data, run, max_steps=2, validation=SLOW_VALIDATION).run()
+    with pytest.raises(TfmError, match="--resume, delete it with --overwrite"):
+        trainer(reverse_data, run, max_steps=2)
+    with pytest.raises(TfmError, match=r"was begun with 0\.005, not 0\.1"):
+        trainer(reverse_data, run, max_steps=4, resume=True, learning={"learning_rate": 0.1})
+    assert trainer(reverse_data, run, max_steps=2, overwrite=True).progress.step == 0
+    assert not (run / "checkpoints").exists()
+    assert not (run / "model.safetensors").exists()
+
+
+def test_a_folder_with_other_files_is_left_alone(reverse_data: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(TfmError, match="holds other files"):
+        trainer(reverse_data, tmp_path, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_nothing_to_resume(reverse_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(TfmError, match="no checkpoint to resume from"):
+        trainer(reverse_data, tmp_path, resume=True)
+
+
+def test_the_run_saves_its_resolved_configuration(reverse_data: Path, tmp_path: Path) -> None:
+    trainer(reverse_data, tmp_path, max_steps=1, validation=SLOW_VALIDATION).run()
+    saved = json.loads((tmp_path / "training.json").read_text())
+    assert saved["learning"]["learning_rate"] == 5e-3
+    assert saved["shape"]["dim"] == 32
+    assert json.loads((newest(tmp_path) / STATE).read_text())["run"] == saved
+
+
+def test_every_step_obeys_the_token_budget_and_the_outlier_is_counted(reverse_data: Path, tmp_path: Path) -> None:
+    run = trainer(reverse_data, tmp_path, max_epochs=1, learning={"batch_tokens": 40}, validation=SLOW_VALIDATION)
+    seen: list[int] = []
+    run.family.register_forward_pre_hook(
+        lambda module, inputs: seen.append(max(inputs[0].source.numel(), inputs[0].target.numel()))
+    )
+    run.run()
+    assert max(seen) <= 40
+    shutil.rmtree(tmp_path)
+    with pytest.raises(TfmError, match="fits into 2 tokens"):
+        trainer(reverse_data, tmp_path, learning={"batch_tokens": 2})
+
+
+def test_bfloat16_trains_and_resumes_bit_by_bit(reverse_data: Path, tmp_path: Path) -> None:
+    from tfm_cli.training.setup import prepare
+
+    def run(name: str, steps: int, resume: bool = False) -> Trainer:
+        base = trainer(reverse_data, tmp_path / f"unused-{name}-{steps}", max_steps=steps)
+        options, learning, watching = base.options, base.learning, base.watching
+        from dataclasses import replace
+
+        options = replace(options, precision="bfloat16", output=str(tmp_path / name), resume=resume)
+        made = prepare(options, learning, watching, base.model.shape)
+        made.run()
+        return made
+
+    whole = run("whole", 8)
+    run("cut", 4)
+    cut = run("cut", 8, resume=True)
+    assert whole.optimizer.working.dtype == torch.bfloat16
+    assert torch.equal(whole.optimizer.master, cut.optimizer.master)

@@ -1,0 +1,3 @@
+from tfm_cli.cli.app import main
+
+main()

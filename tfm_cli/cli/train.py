@@ -1,0 +1,98 @@
+"""`tfm train`: the screen of a run."""
+
+import time
+from typing import TYPE_CHECKING
+
+from tfm_cli.cli.render import Screen
+from tfm_cli.config import Settings
+from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
+from tfm_cli.transformer.shape import Shape
+
+if TYPE_CHECKING:
+    from tfm_cli.training.trainer import Outcome
+    from tfm_cli.training.validation import ValidationReport
+    from tfm_cli.training.watching import StartReport, StepReport
+
+
+def run(settings: Settings, screen: Screen) -> None:
+    """Train, and say what came of it."""
+    began = time.monotonic()
+    options = settings[RunOptions]
+    from tfm_cli.training.setup import prepare
+
+    watcher = ScreenWatcher(screen)
+    trainer = prepare(
+        options, settings[LearningOptions], settings[ValidationOptions], settings[Shape], [watcher], began=began
+    )
+    try:
+        outcome = trainer.run()
+    finally:
+        trainer.watcher.closed()
+    _close(outcome, options, screen)
+
+
+def _close(outcome: "Outcome", options: RunOptions, screen: Screen) -> None:
+    progress = outcome.progress
+    screen.say(
+        f"Done after {outcome.reason}: {progress.tokens:,} target tokens in {progress.seconds / 60:.1f} minutes."
+    )
+    if progress.scores:
+        scores = ", ".join(f"{name} {value:.2f}" for name, value in progress.scores.items())
+        screen.say(f"Best model: step {progress.best_step:,}, validation {scores}.")
+    screen.say(f"Model folder: {options.output}")
+    screen.next_step(f"tfm translate --model {options.output} < input.txt")
+
+
+class ScreenWatcher:
+    """Shows a run: a bar that moves with every update, a line now and then, a block per validation."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.note = ""
+        self._context = screen.progress("Training", total=1000)
+        self._meter = None
+
+    def started(self, report: "StartReport") -> None:
+        screen = self.screen
+        screen.say(
+            f"{report.parameters:,} parameters; {report.pairs:,} pairs in {report.batches:,} batches an epoch; "
+            f"{report.device}, {report.precision}, {report.threads} threads."
+        )
+        if report.left_out:
+            screen.warn(f"{report.left_out:,} pairs are longer than a batch (--batch-tokens) and are left out.")
+        if report.resumed_at:
+            screen.say(f"Going on from step {report.resumed_at:,}.")
+        screen.say(
+            f"Ends after {report.limits}." if report.limits else "Ends when you stop it: Ctrl-C saves and stops."
+        )
+
+    def ticked(self, step: int, epoch: float, fraction: float) -> None:
+        pass
+
+    def stepped(self, report: "StepReport") -> None:
+        left = ""
+        if 0 < report.fraction < 1:
+            left = f"  {report.seconds * (1 - report.fraction) / report.fraction / 60:.0f} min left"
+        self.screen.say(
+            f"step {report.step:>6,}  epoch {report.epoch:6.2f}  loss {report.loss:6.3f}  nll {report.nll:6.3f}  "
+            f"rate {report.rate:.2e}  {report.tokens_per_second:>7,.0f} tokens/s{left}",
+            style="dim",
+        )
+
+    def validated(self, report: "ValidationReport") -> None:
+        scores = "  ".join(f"{name} {value:.2f}" for name, value in report.scores.items())
+        best = "  best so far" if report.is_best else ""
+        self.screen.say(
+            f"validation at step {report.step:,} (epoch {report.epoch:.2f}): nll {report.loss:.3f}  {scores}{best}",
+            style="bold",
+        )
+        for sample in report.samples:
+            self.screen.say(f"  source      {sample.source}")
+            self.screen.say(f"  reference   {sample.reference}")
+            self.screen.say(f"  hypothesis  {sample.hypothesis}")
+
+    def warned(self, message: str) -> None:
+        self.screen.warn(message)
+
+    def closed(self) -> None:
+        pass

@@ -1,0 +1,265 @@
+"""A model folder <-> objects. The one place that picks a family by name.
+
+A folder holds all that is needed to translate, anywhere: ``config.json`` (format version, family, shape, languages, scores,
+versions), ``model.safetensors``, the tokenizer, and ``README.md``, the card that a person reads. No pickle is ever loaded.
+"""
+
+import json
+import platform
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import tfm_cli
+from tfm_cli.errors import TfmError
+from tfm_cli.text.tokenizer import Tokenizers
+from tfm_cli.transformer.family import Family
+from tfm_cli.transformer.network import Transformer
+from tfm_cli.transformer.shape import Shape
+
+FORMAT = 1
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+
+FAMILIES: Mapping[str, str] = {"autoregressive": "tfm_cli.autoregressive.family:Autoregressive"}
+
+
+@dataclass
+class Model:
+    """A family with its tokenizers and what is known about it.
+
+    ``settings`` are the family's own arguments, such as label smoothing; ``about`` is free-form and JSON-able: languages,
+    data fingerprint, scores, training configuration.
+    """
+
+    family: Family
+    family_name: str
+    tokenizers: Tokenizers
+    settings: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> Shape:
+        return self.family.network.shape
+
+    @property
+    def parameters(self) -> int:
+        return sum(p.numel() for p in self.family.parameters())
+
+    def weights(self) -> dict[str, Tensor]:
+        """Named float32 tensors on the CPU, a tied matrix once."""
+        return {name: p.detach().float().cpu().contiguous() for name, p in self.family.named_parameters()}
+
+
+def build_family(
+    name: str, shape: Shape, source_vocab: int, target_vocab: int, settings: Mapping[str, Any] | None = None
+) -> Family:
+    """A family with fresh weights drawn from torch's global random state."""
+    if name not in FAMILIES:
+        raise TfmError(f"no family is called {name!r}", where="--family", fix=f"There are {', '.join(FAMILIES)}.")
+    module, attribute = FAMILIES[name].split(":")
+    family: Family = getattr(import_module(module), attribute)(
+        Transformer(shape, source_vocab, target_vocab), **(settings or {})
+    )
+    return family
+
+
+def save_model(folder: str | Path, model: Model, weights: Mapping[str, Tensor] | None = None) -> None:
+    """Write a model folder, each file whole or not at all; other files in the folder stay.
+
+    ``weights`` take the place of the family's own, for averages. Non-finite weights are refused.
+    """
+    folder = Path(folder)
+    named = dict(weights) if weights is not None else model.weights()
+    broken = [name for name, tensor in named.items() if not torch.isfinite(tensor).all()]
+    if broken:
+        raise TfmError(f"the weights are not finite ({broken[0]})", where=str(folder), fix="Nothing was written.")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as temporary:
+        fresh = Path(temporary)
+        save_file(named, fresh / WEIGHTS)
+        model.tokenizers.save(fresh)
+        config = describe(model)
+        (fresh / CARD).write_text(card(config), encoding="utf-8")
+        (fresh / CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        # The configuration comes last: a folder without one is not yet a model.
+        for file in sorted(fresh.iterdir(), key=lambda file: file.name == CONFIG):
+            file.replace(folder / file.name)
+
+
+def load_model(folder: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Model:
+    """Read a model folder, ready to translate (evaluation mode).
+
+    Raises:
+        TfmError: where the folder is no model, of a newer format, damaged, or its tokenizer is another model's.
+    """
+    folder = Path(folder)
+    config = read_config(folder)
+    shape = _shape(config["shape"], folder)
+    tokenizers = Tokenizers.load(folder)
+    if tokenizers.fingerprint != config["tokenizer_fingerprint"]:
+        raise TfmError(
+            "the tokenizer is not the one that this model was trained with",
+            where=str(folder),
+            fix="Put back the tokenizer files saved with the model.",
+        )
+    family = build_family(
+        config["family"], shape, tokenizers.source.vocab_size, tokenizers.target.vocab_size, config["settings"]
+    )
+    restore(family, read_weights(folder / WEIGHTS), folder / WEIGHTS)
+    family.to(device=device, dtype=dtype).eval()
+    return Model(family, config["family"], tokenizers, config["settings"], config["about"])
+
+
+def average_models(folders: Sequence[Path]) -> tuple[Model, dict[str, Tensor]]:
+    """The first model with the mean of all models' weights, formed in float64.
+
+    Raises:
+        TfmError: where shape, family or tokenizer differ.
+    """
+    first = read_config(folders[0])
+    for folder in folders[1:]:
+        config = read_config(folder)
+        for name in ("family", "shape", "tokenizer_fingerprint"):
+            if config[name] != first[name]:
+                raise TfmError(
+                    f"its {name.replace('_', ' ')} is not that of {folders[0]}",
+                    where=str(folder),
+                    fix="Average models of one run.",
+                )
+    model = load_model(folders[0])
+    total = {name: tensor.double() for name, tensor in model.weights().items()}
+    for folder in folders[1:]:
+        weights = read_weights(folder / WEIGHTS)
+        restore(model.family, weights, folder / WEIGHTS)
+        for name, tensor in weights.items():
+            total[name] += tensor.double()
+    return model, {name: (tensor / len(folders)).float() for name, tensor in total.items()}
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The checked ``config.json`` of a model folder, without loading a weight."""
+    file = folder / CONFIG
+    if not folder.is_dir():
+        raise TfmError(
+            "there is no such model folder", where=str(folder), fix="Train one with `tfm train`, or name it by --model."
+        )
+    if not file.is_file():
+        pickles = [path.name for path in folder.iterdir() if path.suffix in {".pt", ".pth", ".bin", ".ckpt", ".pkl"}]
+        if pickles:
+            raise TfmError(
+                f"{pickles[0]} is a pickle, which could run code when loaded; tfm reads safetensors only",
+                where=str(folder),
+            )
+        raise TfmError(
+            f"this is not a model folder, it has no {CONFIG}",
+            where=str(folder),
+            fix="Name the folder `tfm train` wrote.",
+        )
+    try:
+        config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        version = int(config["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise TfmError(f"the file is damaged ({error})", where=str(file), fix="Copy the model folder again.") from error
+    if version > FORMAT:
+        raise TfmError(
+            f"the model has format {version}, this tfm {tfm_cli.__version__} reads up to {FORMAT}",
+            where=str(folder),
+            fix="Update tfm: pip install -U tfm-cli.",
+        )
+    missing = {"family", "shape", "settings", "about", "tokenizer_fingerprint"} - config.keys()
+    if missing:
+        raise TfmError(f"{', '.join(sorted(missing))} is missing", where=str(file), fix="Copy the model folder again.")
+    return config
+
+
+def read_weights(file: Path) -> dict[str, Tensor]:
+    """Tensors of a safetensors file, on the CPU."""
+    try:
+        return load_file(file)
+    except FileNotFoundError as error:
+        raise TfmError("the weights are missing", where=str(file), fix="Copy the model folder again.") from error
+    except (SafetensorError, OSError) as error:
+        raise TfmError(
+            f"this is no readable safetensors file ({error}); tfm loads no other kind",
+            where=str(file),
+            fix="Copy it again.",
+        ) from error
+
+
+def restore(family: Family, weights: Mapping[str, Tensor], where: Path) -> None:
+    """Put named tensors into a family; a tied matrix stands once."""
+    own = dict(family.named_parameters())
+    wrong = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
+    if wrong:
+        raise TfmError(
+            f"the weights do not fit the configuration ({wrong[0]})", where=str(where), fix="Copy both again."
+        )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])
+
+
+def _shape(values: dict[str, Any], folder: Path) -> Shape:
+    unknown = values.keys() - {f.name for f in fields(Shape)}
+    if unknown:
+        raise TfmError(f"unknown shape key {sorted(unknown)[0]!r}", where=str(folder / CONFIG), fix="Update tfm.")
+    return Shape(**values)
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """What ``config.json`` says."""
+    return {
+        "format": FORMAT,
+        "family": model.family_name,
+        "shape": asdict(model.shape),
+        "settings": model.settings,
+        "parameters": model.parameters,
+        "vocabulary": {
+            "source": model.tokenizers.source.vocab_size,
+            "target": model.tokenizers.target.vocab_size,
+            "shared": model.tokenizers.shared,
+        },
+        "tokenizer_fingerprint": model.tokenizers.fingerprint,
+        "about": model.about,
+        "versions": {"tfm": tfm_cli.__version__, "torch": torch.__version__, "python": platform.python_version()},
+    }
+
+
+def card(config: Mapping[str, Any]) -> str:
+    """The model card, Markdown for a person."""
+    about = config["about"]
+    languages = f"{about.get('source_language') or '?'} → {about.get('target_language') or '?'}"
+    shape, vocabulary = config["shape"], config["vocabulary"]
+    lines = [
+        f"# Translation model {languages}",
+        "",
+        f"A {config['family']} Transformer trained with tfm {config['versions']['tfm']}.",
+        "",
+        "```",
+        "tfm translate --model . < input.txt > output.txt",
+        "```",
+        "",
+        "| | |",
+        "| --- | --- |",
+        f"| parameters | {config['parameters']:,} |",
+        f"| shape | {shape['encoder_layers']} encoder and {shape['decoder_layers']} decoder layers, width {shape['dim']}, "
+        f"feed-forward {shape['ffn_dim']}, {shape['heads']} heads, {shape['norm']}-norm, {shape['positions']} positions |",
+        f"| vocabulary | {vocabulary['source']:,}"
+        + (" shared |" if vocabulary["shared"] else f" source, {vocabulary['target']:,} target |"),
+    ]
+    lines += [
+        f"| {name.replace('_', ' ')} | {value} |"
+        for name, value in about.items()
+        if isinstance(value, str | int | float)
+    ]
+    for name, value in about.get("scores", {}).items():
+        lines.append(f"| validation {name} | {value:.2f} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,140 @@
+"""Checkpoints: complete model folders with the state of the training beside, written whole or not at all."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tfm_cli.errors import TfmError
+from tfm_cli.model import Model, read_weights, save_model
+
+STATE, TENSORS = "training.json", "training.safetensors"
+
+
+@dataclass
+class Progress:
+    """Where a run stands: enough, with the tensors, to go on as if it had never stopped.
+
+    ``batch`` counts the batches of this epoch that are done; ``seconds`` is training time, sittings added up.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    tokens: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    bad_validations: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+class Checkpoints:
+    """The folder ``checkpoints`` of a run: one subfolder per kept step."""
+
+    def __init__(self, run: Path, keep: int) -> None:
+        self.folder, self.keep = run / "checkpoints", keep
+
+    def steps(self) -> list[int]:
+        """Steps with a checkpoint, oldest first."""
+        return sorted(int(path.name.removeprefix("step-")) for path in self.folder.glob("step-*[0-9]") if path.is_dir())
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def save(
+        self,
+        model: Model,
+        weights: dict[str, Tensor],
+        progress: Progress,
+        tensors: dict[str, Tensor],
+        run: dict[str, Any],
+    ) -> Path:
+        """Write the checkpoint of ``progress.step``, then delete what is neither among the newest nor the best.
+
+        A crash at any moment leaves the earlier checkpoints as they were: files go to a temporary folder, reach the disk,
+        and get their name last.
+        """
+        final = self.path(progress.step)
+        partial = self.folder / f".partial-{final.name}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for leftover in self.folder.glob(".partial-*"):
+                shutil.rmtree(leftover)
+            save_model(partial, model, weights)
+            save_file(tensors, partial / TENSORS)
+            state = {"progress": asdict(progress), "run": run}
+            (partial / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+            _flush(partial)
+            if final.exists():
+                shutil.rmtree(final)
+            partial.rename(final)
+            _flush_folder(self.folder)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise TfmError(
+                f"the checkpoint cannot be saved ({error})",
+                where=str(final),
+                fix="Make room, then continue with --resume.",
+            ) from error
+        self._rotate(progress.best_step)
+        return final
+
+    def _rotate(self, best: int) -> None:
+        for step in self.steps()[: -self.keep]:
+            if step != best:
+                shutil.rmtree(self.path(step))
+
+    def newest(self, warn: Callable[[str], None]) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
+        """The newest checkpoint that can be read; a damaged one is passed over with a warning.
+
+        Raises:
+            TfmError: where none can be.
+        """
+        for step in reversed(self.steps()):
+            try:
+                state = json.loads((self.path(step) / STATE).read_text(encoding="utf-8"))
+                return Progress(**state["progress"]), read_weights(self.path(step) / TENSORS), state["run"]
+            except (TfmError, OSError, ValueError, KeyError, TypeError) as error:
+                warn(f"checkpoint {self.path(step)} cannot be read ({error}); trying the one before.")
+        raise TfmError("there is no checkpoint to resume from", where=str(self.folder), fix="Train without --resume.")
+
+
+def random_state() -> dict[str, Tensor]:
+    """The random generators' states as tensors."""
+    state = {"rng.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["rng.cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def restore_random_state(tensors: dict[str, Tensor]) -> None:
+    torch.set_rng_state(tensors["rng.cpu"])
+    if "rng.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["rng.cuda"])
+
+
+def _flush(folder: Path) -> None:
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    _flush_folder(folder)
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name != "posix":  # a folder cannot be opened elsewhere
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,144 @@
+"""Weights in one flat float32 array, Adam over it, and the learning rate's course (sections 5.3)."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from tfm_cli.training.options import LearningOptions
+
+
+def learning_rate(step: int, progress: float, options: LearningOptions) -> float:
+    """The rate of update ``step`` (from 1).
+
+    Linear warm-up to the peak, then ``peak * sqrt(warmup / step)`` (equation 3, stated by its peak), or a fall to zero along
+    a cosine or a line as ``progress`` goes from its value at the end of warm-up (about 0) to 1.
+    """
+    peak, warmup = options.learning_rate, options.warmup_steps
+    if step < warmup:
+        return peak * step / warmup
+    if options.schedule == "inverse-sqrt":
+        return peak * math.sqrt(max(warmup, 1) / max(step, 1))
+    if options.schedule == "cosine":
+        return peak * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+    if options.schedule == "linear":
+        return peak * max(0.0, 1 - progress)
+    return peak
+
+
+class FlatWeights:
+    """A module's parameters as consecutive views of one array, so that an update, a norm or an average is one pass.
+
+    A tied parameter stands once, under its first name.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        named = list(module.named_parameters())
+        self.names = [name for name, _ in named]
+        self.parameters: list[nn.Parameter] = [parameter for _, parameter in named]
+        self.flat = torch.cat([p.detach().flatten().float() for p in self.parameters])
+
+    def views(self, flat: Tensor) -> list[Tensor]:
+        """``flat`` cut into the parameters' shapes."""
+        sizes = [p.numel() for p in self.parameters]
+        return [piece.view(p.shape) for piece, p in zip(flat.split(sizes), self.parameters, strict=True)]
+
+    def named(self, flat: Tensor) -> dict[str, Tensor]:
+        """``flat`` as named CPU tensors that may be saved."""
+        return dict(zip(self.names, (view.clone() for view in self.views(flat.cpu())), strict=True))
+
+    def bind(self, flat: Tensor) -> None:
+        """Make the module's parameters views of ``flat``, in its float type."""
+        for parameter, view in zip(self.parameters, self.views(flat), strict=True):
+            parameter.data = view
+
+
+class MixedPrecisionAdam:
+    """Adam (Kingma and Ba 2015; decoupled decay of Loshchilov and Hutter 2019) over float32 master weights.
+
+    The module computes in ``dtype``: its parameters are views of ``working``, a copy of the master rounded after each
+    update (the master itself in float32). Gradients of micro-batches are added up in float32.
+    """
+
+    def __init__(self, module: nn.Module, options: LearningOptions, dtype: torch.dtype = torch.float32) -> None:
+        self.options = options
+        self.weights = FlatWeights(module)
+        self.master = nn.Parameter(self.weights.flat)
+        self.working = self.master.data if dtype == torch.float32 else self.master.data.to(dtype)
+        self.weights.bind(self.working)
+        self.gradient = torch.zeros_like(self.master)
+        self._gradient_views = self.weights.views(self.gradient)
+        self._fresh = True
+        self.adam = torch.optim.AdamW(
+            [self.master],
+            lr=options.learning_rate,
+            betas=(options.beta1, options.beta2),
+            eps=1e-9,
+            weight_decay=options.weight_decay,
+            fused=True,
+        )
+        self.average = self.master.detach().clone() if options.ema else self.master.data
+        self.updates = 0
+
+    def collect(self) -> None:
+        """Move the parameters' gradients, just computed by backward, into the float32 sum."""
+        views = [v for v, p in zip(self._gradient_views, self.weights.parameters, strict=True) if p.grad is not None]
+        grads: Sequence[Tensor] = [p.grad for p in self.weights.parameters if p.grad is not None]
+        if self._fresh:
+            if len(views) < len(self._gradient_views):
+                self.gradient.zero_()
+            torch._foreach_copy_(views, grads)
+        else:
+            torch._foreach_add_(views, [grad.float() for grad in grads])
+        self._fresh = False
+        for parameter in self.weights.parameters:
+            parameter.grad = None
+
+    def update(self, rate: float, scale: float) -> float:
+        """One update with the collected gradient times ``scale``, clipped. Returns its norm before clipping.
+
+        A norm that is not finite leaves everything as it was: the caller counts the skipped step.
+        """
+        norm = float(torch.linalg.vector_norm(self.gradient)) * scale
+        self._fresh = True
+        if not math.isfinite(norm):
+            return norm
+        clip = self.options.clip_norm
+        self.gradient *= scale * (clip / norm if clip and norm > clip else 1.0)
+        self.master.grad = self.gradient
+        self.adam.param_groups[0]["lr"] = rate
+        self.adam.step()
+        if self.working.dtype != torch.float32:
+            self.working.copy_(self.master.detach())
+        self.updates += 1
+        if self.options.ema:
+            # Early on the average would hang on to random weights, so it starts short (Izmailov-style warm-up).
+            decay = min(self.options.ema, (1 + self.updates) / (10 + self.updates))
+            self.average.lerp_(self.master.detach(), 1 - decay)
+        return norm
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next update depends on, as CPU tensors."""
+        moments = self.adam.state[self.master]
+        state = {"master": self.master.detach(), "average": self.average}
+        state |= {name: moments[name] for name in ("exp_avg", "exp_avg_sq", "step") if name in moments}
+        return {name: tensor.cpu().clone() for name, tensor in state.items()}
+
+    def load(self, state: dict[str, Tensor], updates: int) -> None:
+        """Take up a saved `state`."""
+        with torch.no_grad():
+            self.master.copy_(state["master"])
+            if self.options.ema:
+                self.average.copy_(state["average"])
+            if self.working.dtype != torch.float32:
+                self.working.copy_(self.master)
+        if "exp_avg" in state:
+            device = self.master.device
+            self.adam.state[self.master] = {
+                "step": state["step"].clone().to(device),
+                "exp_avg": state["exp_avg"].to(device),
+                "exp_avg_sq": state["exp_avg_sq"].to(device),
+            }
+        self.updates = updates

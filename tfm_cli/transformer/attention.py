@@ -1,0 +1,89 @@
+"""Scaled dot-product and multi-head attention (section 3.2)."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tfm_cli.transformer.dropout import Dropout
+from tfm_cli.transformer.positions import rotate
+
+
+def padding_mask(ids: Tensor, pad: int) -> Tensor:
+    """[B, S] ids -> [B, 1, 1, S] bool, True where a token stands.
+
+    The first position is always True: a sentence has one there, and an empty row then gives a finite average, not NaN.
+    """
+    mask = ids != pad
+    mask[:, 0] = True
+    return mask[:, None, None, :]
+
+
+def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
+    """The look-ahead mask: [T, T] bool, position i sees 0..i."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+class MultiHeadAttention(nn.Module):
+    """``MultiHead(Q, K, V) = Concat(head_1..head_H) W^O`` with ``head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)``.
+
+    The heads' projections stand side by side in one matrix, keys and values in another.
+    """
+
+    def __init__(self, dim: int, heads: int, dropout: float = 0.0, rotary: bool = False) -> None:
+        super().__init__()
+        self.heads, self.rotary = heads, rotary
+        self.query = nn.Linear(dim, dim)
+        self.key_value = nn.Linear(dim, 2 * dim)
+        self.output = nn.Linear(dim, dim)
+        self.dropout = Dropout(dropout)
+
+    def split(self, x: Tensor) -> Tensor:
+        """[B, T, D] -> [B, H, T, K]."""
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def project_memory(self, memory: Tensor, start: int = 0) -> tuple[Tensor, Tensor]:
+        """Keys and values, each [B, H, S, K], of memory [B, S, D] whose first position is ``start``."""
+        key, value = self.key_value(memory).chunk(2, dim=-1)
+        key = self.split(key)
+        return (rotate(key, start) if self.rotary else key), self.split(value)
+
+    def project_query(self, x: Tensor, start: int = 0) -> Tensor:
+        """Queries [B, H, T, K] of x [B, T, D] whose first position is ``start``."""
+        query = self.split(self.query(x))
+        return rotate(query, start) if self.rotary else query
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """Attention of projected query [B, H, T, K] over key and value [B, H, S, K] -> [B, T, D].
+
+        ``mask`` is broadcastable to [B, H, T, S]; ``causal`` hides later positions and takes T = S.
+        """
+        mixed = scaled_dot_product(query, key, value, mask, causal, self.dropout)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """Attention of x [B, T, D] over memory [B, S, D] -> [B, T, D]; self-attention where memory is x."""
+        key, value = self.project_memory(memory)
+        return self.attend(self.project_query(x), key, value, mask, causal)
+
+
+def scaled_dot_product(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, dropout: nn.Module
+) -> Tensor:
+    """Equation 1, ``softmax(Q K^T / sqrt(K)) V``: [B, H, T, K] over [B, H, S, K] -> [B, H, T, K].
+
+    A CPU works sentences of ordinary length faster as two plain products; elsewhere torch's fused kernel is used.
+    """
+    if query.device.type != "cpu" or key.shape[-2] > _FUSED_FROM:
+        p = dropout.p if dropout.training else 0.0
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout_p=float(p), is_causal=causal)  # type: ignore[arg-type]
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
+    if causal:
+        scores = scores.masked_fill(~causal_mask(scores.shape[-1], scores.device), float("-inf"))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return dropout(scores.softmax(-1)) @ value
+
+
+_FUSED_FROM = 512  # positions; beyond this the T x S scores no longer fit in cache

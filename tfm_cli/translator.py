@@ -1,0 +1,262 @@
+"""Text in, text out: what ``tfm translate`` and Python users call."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+
+from tfm_cli.autoregressive.family import Autoregressive, Ensemble
+from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.device import pick_device, pick_precision, set_threads
+from tfm_cli.errors import TfmError
+from tfm_cli.model import Model, load_model
+from tfm_cli.text.tokenizer import Tokenizers
+from tfm_cli.transformer.batch import Batch, Hypothesis, pad
+from tfm_cli.transformer.family import Family
+from tfm_cli.transformer.special import END
+
+Warn = Callable[[str], None]
+T = TypeVar("T")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class TextHypothesis:
+    """One translation; see `tfm_cli.transformer.batch.Hypothesis` for the numbers. ``tokens`` are the pieces of ``text``."""
+
+    text: str
+    score: float
+    log_prob: float
+    tokens: list[str]
+    token_log_probs: list[float]
+    finished: bool = True
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The answer to one line, hypotheses best first; ``line`` counts from 1."""
+
+    line: int
+    source: str
+    hypotheses: list[TextHypothesis]
+
+    @property
+    def text(self) -> str:
+        """The best hypothesis."""
+        return self.hypotheses[0].text
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How lines become batches. None of it changes a translation, except that a longer line than ``max_source`` is cut.
+
+    ``buffer`` lines are read, sorted by length, put into batches of at most ``tokens`` source tokens (padding counted) and
+    ``size`` sentences, and answered in their order. With ``size`` = 1 each line is answered before the next is read.
+    """
+
+    size: int | None = None
+    tokens: int = 1024
+    buffer: int = 2048
+    max_source: int = 1000
+
+
+class _Item(NamedTuple):
+    """A line, or a line and its translation, as ids; ``target`` is a forced prefix or the translation to score."""
+
+    line: int
+    text: str
+    source: list[int]
+    target: list[int]
+
+
+class Translator:
+    """A loaded model, or several that decode together, with its tokenizers.
+
+    Example:
+        translator = Translator.load("run/")
+        translator.translate(["我是谁"], beam=4)
+    """
+
+    def __init__(self, family: Family, tokenizers: Tokenizers, device: torch.device | str = "cpu") -> None:
+        self.family, self.tokenizers, self.device = family, tokenizers, torch.device(device)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path | Sequence[str | Path],
+        device: str = "auto",
+        precision: str = "float32",
+        threads: int | None = None,
+    ) -> "Translator":
+        """Load a model folder; several folders make an ensemble, whose models must have one and the same tokenizer.
+
+        Args:
+            device: cpu, cuda, mps, or auto for the best one here.
+            precision: float32, bfloat16, or auto.
+            threads: CPU threads of torch, which are left as they are where it is None.
+
+        Raises:
+            TfmError: a folder is no model, or models do not go together.
+        """
+        if threads is not None:
+            set_threads(threads)
+        folders = [folder] if isinstance(folder, str | Path) else list(folder)
+        place = pick_device(device)
+        models = [load_model(each, place, pick_precision(precision, place)) for each in folders]
+        return cls(_together(models, folders), models[0].tokenizers, place)
+
+    def translate(self, lines: Iterable[str], options: DecodeOptions | None = None, **overrides: Any) -> list[str]:
+        """The best translation of each line; ``overrides`` are fields of `DecodeOptions`, such as ``beam=4``."""
+        return [
+            translation.text for translation in self.stream(lines, replace(options or DecodeOptions(), **overrides))
+        ]
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        options: DecodeOptions | None = None,
+        batching: Batching | None = None,
+        prefixes: Iterable[str] | None = None,
+        warn: Warn | None = None,
+    ) -> Iterator[Translation]:
+        """Translations in the order of ``lines``, of which at most a buffer is held in memory.
+
+        An empty line has an empty translation, and the model is not asked.
+
+        Args:
+            prefixes: the beginning of each line's translation, which is forced.
+            warn: told of each line that was too long, or whose translation did not end by itself.
+
+        Raises:
+            TfmError: there are not as many prefixes as lines.
+        """
+        options, batching = options or DecodeOptions(), batching or Batching()
+        warn = warn or _ignore
+        items = self._encoded(_with_prefixes(lines, prefixes), batching.max_source, warn)
+
+        def decode(batch: list[_Item]) -> list[list[Hypothesis]]:
+            source = pad([item.source for item in batch]).to(self.device)
+            prefix = [item.target for item in batch] if prefixes is not None else None
+            return self.family.decode(source, options, prefix, [item.line for item in batch])
+
+        for item, found in _in_order(items, decode, batching):
+            hypotheses = [self._text(hypothesis) for hypothesis in found or [_EMPTY]]
+            if not hypotheses[0].finished:
+                tokens = len(hypotheses[0].tokens)
+                warn(f"line {item.line:,}: the translation did not end by itself and was cut at {tokens:,} tokens.")
+            yield Translation(item.line, item.text, hypotheses)
+
+    def score(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        options: DecodeOptions | None = None,
+        batching: Batching | None = None,
+        warn: Warn | None = None,
+    ) -> Iterator[TextHypothesis]:
+        """Each pair's translation as a hypothesis, scored as `stream` would have scored it; in order, a buffer at a time.
+
+        A pair with an empty source has no score: its log-probability is 0 where the translation is empty too, else -inf.
+        """
+        options, batching = options or DecodeOptions(), batching or Batching()
+        items = self._encoded(pairs, batching.max_source, warn or _ignore)
+
+        def score(batch: list[_Item]) -> list[Hypothesis]:
+            targets = [[*item.target, END] for item in batch]
+            return self.family.score(Batch.of([item.source for item in batch], targets).to(self.device), options)
+
+        for item, found in _in_order(items, score, batching):
+            if found is None:
+                found = replace(_EMPTY, log_prob=_IMPOSSIBLE, score=_IMPOSSIBLE) if item.target else _EMPTY
+            yield self._text(found)
+
+    def _encoded(self, pairs: Iterable[tuple[str, str]], limit: int, warn: Warn) -> Iterator[_Item]:
+        for line, (text, target) in enumerate(pairs, 1):
+            source = self.tokenizers.source.encode(text) if text.strip() else []
+            if len(source) > limit:
+                warn(f"line {line:,}: {len(source):,} tokens are too many; only the first {limit:,} were translated.")
+                source = source[:limit]
+            yield _Item(line, text, [*source, END] if source else [], self.tokenizers.target.encode(target))
+
+    def _text(self, hypothesis: Hypothesis) -> TextHypothesis:
+        target = self.tokenizers.target
+        return TextHypothesis(
+            target.decode(hypothesis.tokens),
+            hypothesis.score,
+            hypothesis.log_prob,
+            [target.token(i) for i in hypothesis.tokens],
+            hypothesis.token_log_probs,
+            hypothesis.finished,
+        )
+
+
+_EMPTY = Hypothesis([], 0.0, 0.0, [])
+_IMPOSSIBLE = float("-inf")
+
+
+def _ignore(message: str) -> None:
+    pass
+
+
+def _together(models: Sequence[Model], folders: Sequence[str | Path]) -> Family:
+    """The one family, or an ensemble of all."""
+    if not models:
+        raise TfmError("no model is named", where="--model")
+    if len(models) == 1:
+        return models[0].family
+    families: list[Autoregressive] = []
+    for model, folder in zip(models, folders, strict=True):
+        if not isinstance(model.family, Autoregressive):
+            raise TfmError(f"a model of the family {model.family_name} cannot join an ensemble", where=str(folder))
+        if model.tokenizers.fingerprint != models[0].tokenizers.fingerprint:
+            raise TfmError(
+                f"this model has another tokenizer than {folders[0]}",
+                where=str(folder),
+                fix="An ensemble takes models trained on one data folder.",
+            )
+        families.append(model.family)
+    return Ensemble(families)
+
+
+def _with_prefixes(lines: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[tuple[str, str]]:
+    """Lines with their prefixes, read one by one."""
+    if prefixes is None:
+        yield from ((line, "") for line in lines)
+        return
+    remaining = iter(prefixes)
+    number = 0
+    for number, line in enumerate(lines, 1):
+        prefix = next(remaining, None)
+        if prefix is None:
+            raise TfmError(
+                f"line {number:,} has no prefix, there are only {number - 1:,}",
+                fix="Give one line for each, empty or not.",
+            )
+        yield line, prefix
+    if next(remaining, None) is not None:
+        raise TfmError(f"there are more prefixes than the {number:,} lines", fix="Give one line for each.")
+
+
+def _in_order(
+    items: Iterable[_Item], process: Callable[[list[_Item]], list[Answer]], batching: Batching
+) -> Iterator[tuple[_Item, Answer | None]]:
+    """Each item with its answer, in order; None for an item without source, about which ``process`` is not asked."""
+    items = iter(items)
+    while buffer := list(islice(items, 1 if batching.size == 1 else batching.buffer)):
+        answers: dict[int, Answer] = {}
+        for batch in _batches([item for item in buffer if item.source], batching):
+            answers.update(zip((item.line for item in batch), process(batch), strict=True))
+        for item in buffer:
+            yield item, answers.get(item.line)
+
+
+def _batches(items: list[_Item], batching: Batching) -> Iterator[list[_Item]]:
+    """Items of like length together, the longest first: memory that suffices for the first batch suffices for all."""
+    ranked = sorted(items, key=lambda item: (len(item.source), len(item.target)), reverse=True)
+    while ranked:
+        size = max(1, batching.tokens // len(ranked[0].source))
+        size = min(size, batching.size or size)
+        yield ranked[:size]
+        ranked = ranked[size:]
