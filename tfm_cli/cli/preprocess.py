@@ -10,6 +10,7 @@ from tfm_cli.data.dataset import preprocess
 from tfm_cli.data.options import PreprocessOptions
 
 NAMES = {"train": "training", "valid": "validation", "test": "test"}
+FEW = 0.01  # of a test set: what scores do not feel
 
 
 def run(settings: Settings, screen: Screen) -> None:
@@ -41,8 +42,8 @@ def _show(report: PreprocessReport, options: PreprocessOptions, screen: Screen) 
         screen.say(f"All {report.read:,} training pairs are kept.")
     if report.held_out:
         screen.say(f"{report.held_out:,} of them are held out for validation (--valid-source names your own).")
-    elif "valid" not in report.splits and options.valid_size != 0:
-        screen.warn("no pairs could be held out for validation; give --valid-source and --valid-target")
+    elif "valid" not in report.splits:
+        screen.warn("there are no pairs for validation; --valid-source and --valid-target name some")
     _show_doubts(report, screen)
 
 
@@ -53,11 +54,11 @@ def _show_doubts(report: PreprocessReport, screen: Screen) -> None:
                 f"{split.empty:,} {NAMES[role]} pairs have an empty side; they are kept, and will count in scores"
             )
         if split.leaked:
-            share = 100 * split.leaked / split.pairs
-            screen.warn(
-                f"{split.leaked:,} of {split.pairs:,} {NAMES[role]} sources ({share:.1f} %) occur in the training text too;"
-                " scores on them are too good"
-            )
+            what = f"{split.leaked:,} of {split.pairs:,} {NAMES[role]} sources occur in the training text too"
+            if split.leaked < FEW * split.pairs:
+                screen.say(f"{what}.")
+            else:
+                screen.warn(f"{what}, so their scores flatter the model")
     if not (report.source_language and report.target_language):
         screen.say("The languages are unknown; --source-lang and --target-lang let scores fit them.")
 

@@ -61,18 +61,20 @@ class Builder:
     def build(self, corpora: dict[str, Corpus]) -> PreprocessReport:
         sources = {role: self._write_aside(role, corpora[role]) for role in ("valid", "test") if role in corpora}
         self.trained_on = dict.fromkeys((text for texts in sources.values() for text in texts), False)
-        held = HoldOut(0 if "valid" in corpora else self.options.valid_size, self.options.seed)
+        wanted = 0 if "valid" in corpora else self.options.valid_size
+        held = HoldOut(wanted, self.options.seed)
         with SplitWriter.open(self.folder / "train.arrow", texts=False) as writer:
             for pairs in self._kept(corpora["train"]):
                 self._write_train(writer, held.pass_on(pairs))
             valid, rest = held.finish()
             self._write_train(writer, rest)
-        self.report.splits = {"train": _summary(writer)} | self.report.splits
-        self._check_something_left(corpora["train"].name, writer.pairs)
+        self._check_something_left(corpora["train"].name, wanted or 0)
+        splits = {"train": _summary(writer)}
         if valid:
             with SplitWriter.open(self.folder / "valid.arrow", texts=True) as writer:
                 writer.write(valid)
-            self.report.splits["valid"], self.report.held_out = _summary(writer), len(valid)
+            splits["valid"], self.report.held_out = _summary(writer), len(valid)
+        self.report.splits = splits | self.report.splits
         for role, texts in sources.items():
             self.report.splits[role].leaked = sum(map(self.trained_on.__getitem__, texts))
         return self.report
@@ -135,13 +137,12 @@ class Builder:
             done += len(chunk)
             self.progress(role, done, total)
 
-    def _check_something_left(self, name: str, left: int) -> None:
+    def _check_something_left(self, name: str, wanted: int) -> None:
         report = self.report
         if report.kept == 0:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in report.dropped.items() if count)
             raise TfmError(f"none of the {report.read:,} pairs is left ({reasons or 'no text'})", where=name)
-        wanted = self.options.valid_size or 0
-        if "valid" not in report.splits and wanted >= report.kept:
+        if wanted >= report.kept:
             raise TfmError(
                 f"holding out {wanted:,} of {report.kept:,} pairs leaves none to train on", where="--valid-size"
             )

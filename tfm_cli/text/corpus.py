@@ -119,7 +119,9 @@ def _utf16_lines(stream: IO[bytes], name: str, errors: str) -> Iterator[str]:
 def _opened(path: str | Path) -> Iterator[io.BufferedReader]:
     """The bytes of a file, decompressed by what its name ends with."""
     if str(path) == STDIN:
-        yield sys.stdin.buffer  # type: ignore[misc]  # a BufferedReader, though typed as any binary stream
+        stdin = sys.stdin.buffer
+        # Never a second buffer around one that there is: it would wait for more than the next line.
+        yield stdin if isinstance(stdin, io.BufferedReader) else io.BufferedReader(stdin)  # type: ignore[arg-type]
         return
     check_exists(path)
     path = Path(path)
