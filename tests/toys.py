@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tfm_cli.data.dataset import preprocess
-
 from tfm_cli.data.options import PreprocessOptions
 from tfm_cli.text.options import TokenizerOptions
 from tfm_cli.text.tokenizer import Tokenizer, Tokenizers

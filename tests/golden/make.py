@@ -4,9 +4,10 @@ import json
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from tests.toys import make_data, reverse, sentences, trainer
+from tests.toys import TINY, make_data, reverse, sentences, trainer
 from tfm_cli.model import CONFIG, load_model, save_model
 from tfm_cli.translator import Translator
 
@@ -15,10 +16,11 @@ def make(folder: Path) -> None:
     """Train a tiny model to write words in reverse order, and note what it answers."""
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
-        data = make_data(work, reverse, pairs=1500)
-        trainer(data, work / "run", max_steps=1000, learning={"schedule": "linear", "ema": 0.99}).run()
+        data = make_data(work, reverse, pairs=3000)
+        learning = {"batch_tokens": 512, "schedule": "linear", "ema": 0.99}
+        trainer(data, work / "run", replace(TINY, dropout=0.0), max_steps=1500, learning=learning).run()
         save_model(folder, load_model(work / "run"))
-    sources = ["", *sentences(1640)[-12:]]
+    sources = ["", *sentences(3140)[-12:]]
     translator = Translator.load(folder, device="cpu")
     answers = {f"beam {beam}": translator.translate(sources, beam=beam) for beam in (1, 5)}
     (folder / "expected.json").write_text(json.dumps({"sources": sources, **answers}, indent=1) + "\n")

@@ -16,6 +16,8 @@ FEW = 0.01  # of a test set: what scores do not feel
 def run(settings: Settings, screen: Screen) -> None:
     """Preprocess and report."""
     options = settings[PreprocessOptions]
+    if options.dataset is None:
+        settings.require("source", "target")
     with _Meters(screen) as meters:
         report = preprocess(options, meters)
     output = f"{Path(options.output)}/"

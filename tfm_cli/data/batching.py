@@ -21,7 +21,12 @@ class Plan:
 
 
 def plan(
-    lengths: np.ndarray, batch_tokens: int, seed: int = 0, epoch: int = 0, max_sentences: int | None = None
+    lengths: np.ndarray,
+    batch_tokens: int,
+    seed: int = 0,
+    epoch: int = 0,
+    max_sentences: int | None = None,
+    multiple: int = 1,
 ) -> Plan:
     """Cut an epoch into batches; the same (seed, epoch) gives the same batches on every machine.
 
@@ -29,10 +34,11 @@ def plan(
         lengths: [N, 2] tokens of source and target.
         batch_tokens: the padded tokens of a batch, sentences times the longest one, stay within it on either side.
         max_sentences: also no more sentences than this in a batch.
+        multiple: lengths are padded up to a multiple of this, so that few shapes of batch occur (see `collate`).
     """
     # Raw bits of PCG64 are fixed by definition; NumPy's own shuffles may change from one version to the next.
     random = np.random.PCG64([seed, epoch])
-    longest = lengths.max(axis=1, initial=0)
+    longest = -(-lengths.max(axis=1, initial=0) // multiple) * multiple
     fitting = np.flatnonzero(longest <= batch_tokens)
     order = fitting[_by_length(lengths[fitting], random)]
     ends = _cut(longest[order].tolist(), batch_tokens, max_sentences)
@@ -41,13 +47,16 @@ def plan(
     return Plan([batches[i] for i in shuffled], len(lengths) - len(fitting))
 
 
-def collate(pairs: Sequence[tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray]]) -> "Batch":
-    """Pairs of ids that end with END -> source [B, S] and target [B, T], padded on the right."""
+def collate(
+    pairs: Sequence[tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray]], multiple: int = 1
+) -> "Batch":
+    """Pairs of ids that end with END -> source [B, S] and target [B, T], padded on the right to a ``multiple``."""
     import torch
 
     from tfm_cli.transformer.batch import Batch
 
-    return Batch(torch.from_numpy(_pad([s for s, _ in pairs])), torch.from_numpy(_pad([t for _, t in pairs])))
+    sources, targets = (_pad([pair[side] for pair in pairs], multiple) for side in (0, 1))
+    return Batch(torch.from_numpy(sources), torch.from_numpy(targets))
 
 
 def _by_length(lengths: np.ndarray, random: np.random.PCG64) -> np.ndarray:
@@ -71,8 +80,9 @@ def _cut(longest: list[int], batch_tokens: int, max_sentences: int | None) -> li
     return [*ends, len(longest)] if longest else []
 
 
-def _pad(rows: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
+def _pad(rows: Sequence[Sequence[int] | np.ndarray], multiple: int) -> np.ndarray:
     lengths = np.array([len(row) for row in rows])
-    padded = np.full((len(rows), int(lengths.max(initial=1))), PAD, np.int64)
+    width = -(-int(lengths.max(initial=1)) // multiple) * multiple
+    padded = np.full((len(rows), width), PAD, np.int64)
     padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(rows)
     return padded

@@ -56,7 +56,7 @@ class LearningOptions:
     warmup_steps: int = option(400, "Updates of linear warm-up to the peak.", minimum=0, group=LEARNING)
     schedule: str = option(
         "inverse-sqrt",
-        "After warm-up: inverse square root, or to zero along a cosine or a line over the run (by steps, epochs or clock), or constant.",
+        "After warm-up: inverse square root, constant, or down to zero over the run along a cosine or a line.",
         choices=("inverse-sqrt", "cosine", "linear", "constant"),
         group=LEARNING,
     )

@@ -102,6 +102,8 @@ class Trainer:
         self.family.to(dtype=dtype).train()
         FlatWeights(averaged).bind(self.optimizer.average)
         self.averaged = averaged
+        # oneDNN compiles a kernel for every new shape of a bfloat16 product, which costs more than the product.
+        self.multiple = 4 if dtype == torch.bfloat16 else 1
         self.progress = Progress()
         self.earlier_seconds = 0.0
         self.plan = self._plan(0)
@@ -189,7 +191,7 @@ class Trainer:
         return Outcome(reason or "", self.progress, self.last_validation)
 
     def _plan(self, epoch: int) -> Plan:
-        made = plan(self.train.lengths, self.learning.batch_tokens, self.options.seed, epoch)
+        made = plan(self.train.lengths, self.learning.batch_tokens, self.options.seed, epoch, multiple=self.multiple)
         if not made.batches:
             raise TfmError(
                 f"no sentence pair fits into {self.learning.batch_tokens} tokens",
@@ -209,7 +211,7 @@ class Trainer:
         size = self.learning.accumulate
 
         def make(begin: int) -> list[Batch]:
-            return [collate(self.train.pairs(indices)) for indices in rest[begin : begin + size]]
+            return [collate(self.train.pairs(indices), self.multiple) for indices in rest[begin : begin + size]]
 
         with ThreadPoolExecutor(1) as ahead:
             coming = ahead.submit(make, 0)

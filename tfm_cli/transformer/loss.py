@@ -29,7 +29,11 @@ def label_smoothed(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Te
 
 
 class _FusedProjectionLoss(torch.autograd.Function):
-    """The loss and its gradient in one pass over the logits, a chunk of positions at a time."""
+    """The loss and its gradient in one visit to the logits, a chunk of positions at a time.
+
+    With ``p`` the softmax, the gradient of the logits is ``p - (1 - e) onehot - e / V``. Only p is as wide as the vocabulary;
+    the two constant terms reach states and weight through sums and single rows, without a pass over N x V of their own.
+    """
 
     @staticmethod
     def forward(
@@ -40,31 +44,30 @@ class _FusedProjectionLoss(torch.autograd.Function):
         smoothing: float,
         chunk: int,
     ) -> tuple[Tensor, Tensor]:
-        needs_gradient = states.requires_grad or weight.requires_grad
-        vocab = weight.shape[0]
-        total, nll = torch.zeros((), device=states.device), torch.zeros((), device=states.device)
-        grad_states = torch.empty_like(states) if needs_gradient else None
-        grad_weight = torch.zeros_like(weight, dtype=torch.float32) if needs_gradient else None
+        share = smoothing / weight.shape[0]
+        mean_weight = weight.float().mean(0)
+        nll, true_logits = torch.zeros((), device=states.device), torch.zeros((), device=states.device)
+        grad_states = torch.empty_like(states)
+        grad_weight = torch.zeros_like(weight, dtype=torch.float32)
         for begin in range(0, len(states), chunk):
             here, ids = states[begin : begin + chunk], target[begin : begin + chunk, None]
-            logits = (here @ weight.t()).float()
-            normaliser = logits.logsumexp(-1, keepdim=True)
-            true_nll = normaliser - logits.gather(1, ids)
-            uniform = normaliser - logits.mean(-1, keepdim=True) if smoothing else torch.zeros_like(true_nll)
-            nll += true_nll.sum()
-            total += ((1 - smoothing) * true_nll + smoothing * uniform).sum()
-            if grad_states is not None and grad_weight is not None:
-                # d loss / d logits = softmax - target distribution
-                gradient = logits.sub_(normaliser).exp_()
-                if smoothing:
-                    gradient.sub_(smoothing / vocab)
-                gradient.scatter_add_(1, ids, torch.full_like(true_nll, smoothing - 1))
-                narrow = gradient.to(states.dtype)
-                torch.mm(narrow, weight, out=grad_states[begin : begin + chunk])
-                grad_weight += narrow.t() @ here
-        if grad_states is not None and grad_weight is not None:
-            ctx.save_for_backward(grad_states, grad_weight.to(weight.dtype))
-        return total, nll
+            logits = here @ weight.t()
+            true_logit = logits.gather(1, ids).float()
+            highest = logits.amax(-1, keepdim=True)
+            probabilities = logits.softmax(-1)
+            # The largest probability is 1 / sum(exp(logit - highest)), which gives the normaliser without another pass.
+            normaliser = highest.float() - probabilities.amax(-1, keepdim=True).float().log()
+            nll += (normaliser - true_logit).sum()
+            true_logits += true_logit.sum()
+            torch.mm(probabilities, weight, out=grad_states[begin : begin + chunk])
+            grad_weight += probabilities.t() @ here
+        grad_states -= (1 - smoothing) * weight[target] + (share * weight.shape[0] * mean_weight).to(weight.dtype)
+        grad_weight.index_add_(0, target, states.float(), alpha=smoothing - 1)
+        grad_weight -= share * states.float().sum(0)
+        ctx.save_for_backward(grad_states, grad_weight.to(weight.dtype))
+        # The uniform part of the loss sums (log-normaliser - mean logit) over the positions.
+        uniform = nll + true_logits - (states.float() @ mean_weight).sum()
+        return (1 - smoothing) * nll + smoothing * uniform, nll
 
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
@@ -87,5 +90,10 @@ def projection_loss(
     real = (target != PAD).nonzero().squeeze(1)
     if len(real) < len(target):
         states, target = states[real], target[real]
+    if not torch.is_grad_enabled():
+        parts = zip(states.split(chunk), target.split(chunk), strict=True)
+        sums = [torch.stack(label_smoothed(here @ weight.t(), ids, smoothing)) for here, ids in parts]
+        total, nll = torch.stack(sums).sum(0) if sums else torch.zeros(2, device=states.device)
+        return total, nll
     total, nll = _FusedProjectionLoss.apply(states, weight, target, smoothing, chunk)
     return total, nll.detach()

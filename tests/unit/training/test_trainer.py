@@ -28,7 +28,9 @@ def losses(run: Path) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
-def test_twenty_steps_are_eight_and_twelve_resumed_bit_by_bit(reverse_data: Path, tmp_path: Path, accumulate: int) -> None:
+def test_twenty_steps_are_eight_and_twelve_resumed_bit_by_bit(
+    reverse_data: Path, tmp_path: Path, accumulate: int
+) -> None:
     """Cut inside an epoch, dropout on: weights, optimizer state, random state and losses are equal."""
     settings = {
         "learning": {"accumulate": accumulate, "batch_tokens": 128},
