@@ -50,5 +50,8 @@ def set_threads(count: int | None) -> int:
         told = os.environ.get("OMP_NUM_THREADS", "")
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         count = int(told) if told.isdigit() and int(told) > 0 else cores
+    # Threads inherit this when they start, so it comes first. Adam's moments of rare words decay into denormal numbers, on
+    # which a CPU is many times slower.
+    torch.set_flush_denormal(True)
     torch.set_num_threads(count)
     return count

@@ -1,7 +1,6 @@
 """Weights in one flat float32 array, Adam over it, and the learning rate's course (sections 5.3)."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -85,7 +84,7 @@ class MixedPrecisionAdam:
     def collect(self) -> None:
         """Move the parameters' gradients, just computed by backward, into the float32 sum."""
         views = [v for v, p in zip(self._gradient_views, self.weights.parameters, strict=True) if p.grad is not None]
-        grads: Sequence[Tensor] = [p.grad for p in self.weights.parameters if p.grad is not None]
+        grads = [p.grad for p in self.weights.parameters if p.grad is not None]
         if self._fresh:
             if len(views) < len(self._gradient_views):
                 self.gradient.zero_()

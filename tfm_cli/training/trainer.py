@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from tfm_cli.data.batching import Plan, collate, plan
-from tfm_cli.data.dataset import Split
+from tfm_cli.data.storage import Split
 from tfm_cli.errors import Interrupted, TfmError
 from tfm_cli.model import Model, save_model
 from tfm_cli.training.checkpoint import Checkpoints, Progress, random_state, restore_random_state
@@ -103,7 +103,7 @@ class Trainer:
         FlatWeights(averaged).bind(self.optimizer.average)
         self.averaged = averaged
         # oneDNN compiles a kernel for every new shape of a bfloat16 product, which costs more than the product.
-        self.multiple = 4 if dtype == torch.bfloat16 else 1
+        self.multiple = 2 if dtype == torch.bfloat16 else 1
         self.progress = Progress()
         self.earlier_seconds = 0.0
         self.plan = self._plan(0)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tfm_cli.data.batching import collate, plan
-from tfm_cli.data.dataset import Split
+from tfm_cli.data.storage import Split
 from tfm_cli.evaluation.metrics import quick_scores
 from tfm_cli.text.tokenizer import Tokenizers
 from tfm_cli.transformer.batch import pad

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tfm_cli.transformer.special import PAD
 
 
-def pad(rows: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
+def pad(rows: Sequence[Sequence[int] | np.ndarray], multiple: int = 1) -> Tensor:
     """Rows of ids -> [B, longest] int64, padded on the right with PAD, the length rounded up to ``multiple``."""
     longest = max((len(row) for row in rows), default=0)
     longest = -(-max(longest, 1) // multiple) * multiple

@@ -7,6 +7,9 @@ from torch.nn import functional as F
 from tfm_cli.transformer.special import PAD
 
 
+_ROWS = 128  # the number of rows in a product is a multiple of this
+
+
 def label_smoothed(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Summed label-smoothed cross-entropy and summed negative log-likelihood, PAD left out.
 
@@ -46,21 +49,25 @@ class _FusedProjectionLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         share = smoothing / weight.shape[0]
         mean_weight = weight.float().mean(0)
+        count = len(states)
+        # Rows of zeros fill up the last chunk: they add nothing to the weight's gradient, and products have few shapes.
+        states = F.pad(states, (0, 0, 0, -count % _ROWS))
         nll, true_logits = torch.zeros((), device=states.device), torch.zeros((), device=states.device)
         grad_states = torch.empty_like(states)
         grad_weight = torch.zeros_like(weight, dtype=torch.float32)
         for begin in range(0, len(states), chunk):
             here, ids = states[begin : begin + chunk], target[begin : begin + chunk, None]
             logits = here @ weight.t()
-            true_logit = logits.gather(1, ids).float()
+            true_logit = logits[: len(ids)].gather(1, ids).float()
             highest = logits.amax(-1, keepdim=True)
             probabilities = logits.softmax(-1)
             # The largest probability is 1 / sum(exp(logit - highest)), which gives the normaliser without another pass.
             normaliser = highest.float() - probabilities.amax(-1, keepdim=True).float().log()
-            nll += (normaliser - true_logit).sum()
+            nll += (normaliser[: len(ids)] - true_logit).sum()
             true_logits += true_logit.sum()
             torch.mm(probabilities, weight, out=grad_states[begin : begin + chunk])
             grad_weight += probabilities.t() @ here
+        states, grad_states = states[:count], grad_states[:count]
         grad_states -= (1 - smoothing) * weight[target] + (share * weight.shape[0] * mean_weight).to(weight.dtype)
         grad_weight.index_add_(0, target, states.float(), alpha=smoothing - 1)
         grad_weight -= share * states.float().sum(0)
