@@ -241,7 +241,7 @@ def card(config: Mapping[str, Any]) -> str:
     lines = [
         f"# Translation model {languages}",
         "",
-        f"A {config['family']} Transformer trained with tfm {config['versions']['tfm']}.",
+        f"A Transformer of the {config['family']} family, trained with tfm {config['versions']['tfm']}.",
         "",
         "```",
         "tfm translate --model . < input.txt > output.txt",

@@ -30,6 +30,11 @@ class Screen:
         self._console = Console(stderr=True, highlight=False)
         self._bar: Progress | None = None
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person is looking, not a log file."""
+        return self._console.is_terminal
+
     def say(self, text: str = "", style: str = "") -> None:
         if not self.quiet:
             self._print(text, style)
@@ -156,16 +161,20 @@ class Meter:
 
     def advance(self, n: int = 1, note: str = "") -> None:
         """Count ``n`` more; ``note`` stands beside the rate until the next call."""
-        self.done += n
+        self.reach(self.done + n, self._total, note)
+
+    def reach(self, done: int, total: int | None, note: str = "", before: int = 0) -> None:
+        """Say that ``done`` of ``total`` are there now, ``before`` of them from an earlier sitting."""
+        self.done, self._total = done, total
         now = time.monotonic()
-        rate = self.done / max(now - self._start, 1e-9)
-        pace = f"{_short(self.done)}{f'/{_short(self._total)}' if self._total else ''} {self._unit}".rstrip()
+        rate = (done - before) / max(now - self._start, 1e-9)
+        pace = f"{_short(done)}{f'/{_short(total)}' if total else ''} {self._unit}".rstrip()
         text = ", ".join(part for part in (pace, f"{_short(rate)}/s", note) if part)
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, advance=n, note=text)
+            self._bar.update(self._task, completed=done, total=total, note=text)
         elif self._say and now - self._shown >= PLAIN_SECONDS:
             self._shown = now
-            left = f", {_duration((self._total - self.done) / rate)} left" if self._total and rate else ""
+            left = f", {_duration((total - done) / rate)} left" if total and rate else ""
             self._say(f"{self._description}: {text}{left}")
 
 

@@ -1,9 +1,10 @@
 """`tfm train`: the screen of a run."""
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tfm_cli.cli.render import Screen
+from tfm_cli.cli.render import Meter, Screen
 from tfm_cli.config import Settings
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
 from tfm_cli.transformer.shape import Shape
@@ -48,9 +49,9 @@ class ScreenWatcher:
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
-        self.note = ""
-        self._context = screen.progress("Training", total=1000)
-        self._meter = None
+        self.before = 0
+        self._open = ExitStack()
+        self._meter: Meter | None = None
 
     def started(self, report: "StartReport") -> None:
         screen = self.screen
@@ -65,9 +66,16 @@ class ScreenWatcher:
         screen.say(
             f"Ends after {report.limits}." if report.limits else "Ends when you stop it: Ctrl-C saves and stops."
         )
+        self.before = report.resumed_at
+        if screen.is_terminal:  # in a log the step lines say the same
+            total = 1 if report.limits else None
+            self._meter = self._open.enter_context(screen.progress("Training", total=total, unit="steps"))
 
     def ticked(self, step: int, epoch: float, fraction: float) -> None:
-        pass
+        if self._meter is not None:
+            # Where the clock is the limit, the number of steps is what the pace so far promises.
+            total = max(step, round(step / fraction)) if fraction else None
+            self._meter.reach(step, total, f"epoch {epoch:.1f}", self.before)
 
     def stepped(self, report: "StepReport") -> None:
         left = ""
@@ -95,4 +103,4 @@ class ScreenWatcher:
         self.screen.warn(message)
 
     def closed(self) -> None:
-        pass
+        self._open.close()

@@ -6,7 +6,6 @@ from torch.nn import functional as F
 
 from tfm_cli.transformer.special import PAD
 
-
 _ROWS = 128  # the number of rows in a product is a multiple of this
 
 
