@@ -29,11 +29,11 @@ class Rules:
     @classmethod
     def of(cls, source: Tensor, options: DecodeOptions, prefix: Sequence[Sequence[int]] | None) -> "Rules":
         """The rules for source ids [B, S]. A prefix longer than the cap lifts it, so that it is always written whole."""
-        tokens = ((source != PAD) & (source != END)).sum(1)
+        tokens = ((source != PAD) & (source != END)).sum(1).cpu().double()  # some devices have no float64
         forced = pad(prefix if prefix is not None else [[]] * len(source)).to(source.device)
-        cap = (tokens.double() * options.max_length_ratio).ceil().long() + options.max_length_extra
+        cap = (tokens * options.max_length_ratio).ceil().long().to(source.device) + options.max_length_extra
         cap = torch.maximum(cap, (forced != PAD).sum(1) + 1)
-        floor = torch.minimum((tokens.double() * options.min_length_ratio).floor().long(), cap)
+        floor = torch.minimum((tokens * options.min_length_ratio).floor().long().to(source.device), cap)
         return cls(cap, floor, forced, options.no_repeat_ngram)
 
     def apply(self, log_probs: Tensor, history: Tensor) -> None:

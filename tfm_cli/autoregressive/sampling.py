@@ -33,9 +33,9 @@ class Draws:
         """Keep only these sentences [B']."""
         self.numbers = self.numbers[sentences.to(self.numbers.device)]
 
-    def at(self, step: int, device: torch.device) -> Tensor:
-        """[B, k] for one step."""
-        return self.numbers[:, :, step].to(device)
+    def at(self, step: int) -> Tensor:
+        """[B, k] float64 for one step, on the CPU."""
+        return self.numbers[:, :, step]
 
 
 def mix(seed: int, line: int) -> int:
@@ -53,15 +53,16 @@ def sampling_step(log_prob: Tensor, next_log_probs: Tensor, numbers: Tensor, opt
     Args:
         log_prob: [B, j] so far, -inf for a sample that has ended; j is 1 at the first step and k later.
         next_log_probs: [B, j, V] of every next token.
-        numbers: [B, k] in [0, 1).
+        numbers: [B, k] float64 in [0, 1), on the CPU.
     """
     width, beams = numbers.shape[1], log_prob.shape[1]
     log_prob = log_prob.expand(-1, width)
     next_log_probs = next_log_probs.expand(-1, width, -1)
-    # float64, since a sum of thousands of small float32 terms depends on its order.
-    distribution = shape_distribution(next_log_probs, options).double().cumsum(-1)
+    # float64, since a sum of thousands of small float32 terms depends on its order; on the CPU, since not all devices have it.
+    distribution = shape_distribution(next_log_probs, options).cpu().double().cumsum(-1)
     drawn = (numbers * distribution[..., -1]).unsqueeze(-1)
     token = torch.searchsorted(distribution, drawn, right=True).clamp_(max=next_log_probs.shape[2] - 1)
+    token = token.to(next_log_probs.device)
     total = log_prob + next_log_probs.gather(2, token).squeeze(2)
     token = token.squeeze(2)
     parent = torch.arange(width, device=token.device).clamp(max=beams - 1).expand_as(token)

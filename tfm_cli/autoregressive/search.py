@@ -168,7 +168,7 @@ def search(
         next_log_probs = writers.step(ids).unflatten(0, beams.log_prob.shape)
         rules.apply(next_log_probs, beams.tokens)
         if options.sample:
-            step = sampling_step(beams.log_prob, next_log_probs, draws.at(length - 1, device), options)
+            step = sampling_step(beams.log_prob, next_log_probs, draws.at(length - 1), options)
         else:
             step = beam_step(beams.log_prob, next_log_probs, options.beam)
         finished.add_ended(beams, step)

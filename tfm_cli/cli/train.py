@@ -2,12 +2,15 @@
 
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from tfm_cli.cli.render import Meter, Screen
 from tfm_cli.config import Settings
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
 from tfm_cli.transformer.shape import Shape
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from tfm_cli.training.trainer import Outcome
@@ -18,18 +21,32 @@ if TYPE_CHECKING:
 def run(settings: Settings, screen: Screen) -> None:
     """Train, and say what came of it."""
     began = time.monotonic()
-    options = settings[RunOptions]
     from tfm_cli.training.setup import prepare
 
-    watcher = ScreenWatcher(screen)
-    trainer = prepare(
-        options, settings[LearningOptions], settings[ValidationOptions], settings[Shape], [watcher], began=began
-    )
+    options, learning, validation, shape = _sections(settings)
+    trainer = prepare(options, learning, validation, shape, [ScreenWatcher(screen)], began=began)
     try:
         outcome = trainer.run()
     finally:
         trainer.watcher.closed()
     _close(outcome, options, screen)
+
+
+def _sections(settings: Settings) -> tuple[RunOptions, LearningOptions, ValidationOptions, Shape]:
+    """The options; where a run is resumed, what is not given is as it was."""
+    from tfm_cli.training.setup import saved_options
+
+    sections = settings[RunOptions], settings[LearningOptions], settings[ValidationOptions], settings[Shape]
+    if not sections[0].resume:
+        return sections
+    saved = saved_options(sections[0].output)
+    kept = {name: value for name, value in saved.items() if settings.origin(name) in ("default", "preset")}
+
+    def as_it_was(section: T) -> T:
+        return replace(section, **{f.name: kept[f.name] for f in fields(section) if f.name in kept})  # type: ignore[type-var, arg-type]
+
+    run, learning, validation, shape = sections
+    return as_it_was(run), as_it_was(learning), as_it_was(validation), as_it_was(shape)
 
 
 def _close(outcome: "Outcome", options: RunOptions, screen: Screen) -> None:
@@ -68,7 +85,7 @@ class ScreenWatcher:
         )
         self.before = report.resumed_at
         if screen.is_terminal:  # in a log the step lines say the same
-            total = 1 if report.limits else None
+            total = 1 if report.has_end else None
             self._meter = self._open.enter_context(screen.progress("Training", total=total, unit="steps"))
 
     def ticked(self, step: int, epoch: float, fraction: float) -> None:

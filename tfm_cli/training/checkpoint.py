@@ -33,6 +33,7 @@ class Progress:
     skipped: int = 0
     seconds: float = 0.0
     best: float | None = None
+    best_by: str = ""
     best_step: int = 0
     bad_validations: int = 0
     scores: dict[str, float] = field(default_factory=dict)
@@ -75,9 +76,11 @@ class Checkpoints:
             state = {"progress": asdict(progress), "run": run}
             (partial / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
             _flush(partial)
+            old = self.folder / f".partial-{final.name}-old"
             if final.exists():
-                shutil.rmtree(final)
+                final.rename(old)
             partial.rename(final)
+            shutil.rmtree(old, ignore_errors=True)
             _flush_folder(self.folder)
         except (OSError, SafetensorError) as error:
             shutil.rmtree(partial, ignore_errors=True)
@@ -86,13 +89,14 @@ class Checkpoints:
                 where=str(final),
                 fix="Make room, then continue with --resume.",
             ) from error
-        self._rotate(progress.best_step)
+        self._rotate(progress.step, progress.best_step)
         return final
 
-    def _rotate(self, best: int) -> None:
-        for step in self.steps()[: -self.keep]:
-            if step != best:
-                shutil.rmtree(self.path(step))
+    def _rotate(self, newest: int, best: int) -> None:
+        # What is newer than the step just saved was damaged, or the run would have gone on from there.
+        sound = [step for step in self.steps() if step <= newest]
+        for step in {*self.steps()} - {*sound[-self.keep :], best}:
+            shutil.rmtree(self.path(step))
 
     def newest(self, warn: Callable[[str], None]) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
         """The newest checkpoint that can be read; a damaged one is passed over with a warning.
@@ -109,23 +113,24 @@ class Checkpoints:
         raise TfmError("there is no checkpoint to resume from", where=str(self.folder), fix="Train without --resume.")
 
 
-def random_state() -> dict[str, Tensor]:
-    """The random generators' states as tensors."""
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """The states of the random generators that a run on ``device`` draws from, as tensors."""
     state = {"rng.cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state["rng.cuda"] = torch.cuda.get_rng_state()
+    if device.type == "cuda":
+        state["rng.cuda"] = torch.cuda.get_rng_state(device)
     return state
 
 
-def restore_random_state(tensors: dict[str, Tensor]) -> None:
+def restore_random_state(tensors: dict[str, Tensor], device: torch.device) -> None:
+    """Undo what has been drawn since `random_state`."""
     torch.set_rng_state(tensors["rng.cpu"])
-    if "rng.cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["rng.cuda"])
+    if "rng.cuda" in tensors and device.type == "cuda":
+        torch.cuda.set_rng_state(tensors["rng.cuda"], device)
 
 
 def _flush(folder: Path) -> None:
     for path in folder.iterdir():
-        with path.open("rb") as file:
+        with path.open("r+b") as file:
             os.fsync(file.fileno())
     _flush_folder(folder)
 

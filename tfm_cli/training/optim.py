@@ -11,19 +11,18 @@ from tfm_cli.training.options import LearningOptions
 def learning_rate(step: int, progress: float, options: LearningOptions) -> float:
     """The rate of update ``step`` (from 1).
 
-    Linear warm-up to the peak, then ``peak * sqrt(warmup / step)`` (equation 3, stated by its peak), or a fall to zero along
-    a cosine or a line as ``progress`` goes from its value at the end of warm-up (about 0) to 1.
+    Linear warm-up, and after it ``peak * sqrt(warmup / step)`` (equation 3, stated by its peak). The other schedules fall from
+    the peak to zero along a cosine or a line as ``progress`` goes from 0 to 1, warm-up multiplying the first steps.
     """
-    peak, warmup = options.learning_rate, options.warmup_steps
-    if step < warmup:
-        return peak * step / warmup
+    warmup = max(options.warmup_steps, 1)
+    rate = options.learning_rate * min(1.0, step / warmup)
     if options.schedule == "inverse-sqrt":
-        return peak * math.sqrt(max(warmup, 1) / max(step, 1))
+        return rate * math.sqrt(warmup / max(step, warmup))
     if options.schedule == "cosine":
-        return peak * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+        return rate * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
     if options.schedule == "linear":
-        return peak * max(0.0, 1 - progress)
-    return peak
+        return rate * max(0.0, 1 - progress)
+    return rate
 
 
 class FlatWeights:
@@ -113,7 +112,7 @@ class MixedPrecisionAdam:
             self.working.copy_(self.master.detach())
         self.updates += 1
         if self.options.ema:
-            # Early on the average would hang on to random weights, so it starts short (Izmailov-style warm-up).
+            # Early on a long average would hang on to random weights, so it starts short.
             decay = min(self.options.ema, (1 + self.updates) / (10 + self.updates))
             self.average.lerp_(self.master.detach(), 1 - decay)
         return norm

@@ -43,6 +43,11 @@ class RunOptions:
     def __post_init__(self) -> None:
         check(self)
 
+    @property
+    def has_end(self) -> bool:
+        """Whether the share of the run that has passed can be told."""
+        return bool(self.max_minutes or self.max_steps or self.max_epochs)
+
 
 @dataclass(frozen=True)
 class LearningOptions:

@@ -5,7 +5,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from tfm_cli.transformer.batch import Batch
 
 MAX_BROKEN_STEPS = 10
 VALIDATION_SHARE = 0.05
-LONGEST_WITHOUT_VALIDATION = 15 * 60.0
+LONGEST_WITHOUT_SAVING = 15 * 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,6 @@ class Outcome:
 
     reason: str
     progress: Progress
-    last: ValidationReport | None
 
 
 @dataclass
@@ -51,13 +50,14 @@ class Meter:
 class Interrupt:
     """Turns the first Ctrl-C (or SIGTERM) into a flag; a second one interrupts at once."""
 
-    def __init__(self) -> None:
-        self.asked = False
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.asked, self._say = False, say
 
     def _ask(self, number: int, frame: object) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
+        self._say("stopping: this step is finished and everything saved. Ctrl-C once more stops at once, unsaved.")
 
     def __enter__(self) -> "Interrupt":
         self._old: dict[signal.Signals, Any] = {}
@@ -73,7 +73,7 @@ class Interrupt:
 class Trainer:
     """One run over one data set.
 
-    ``model`` holds fresh weights on ``device``; ``run`` is the resolved configuration, kept with every checkpoint;
+    ``model`` holds fresh weights; ``run`` is the resolved configuration, kept with every checkpoint;
     ``began`` is the moment on `time.monotonic` from which ``max_minutes`` counts.
     """
 
@@ -109,7 +109,8 @@ class Trainer:
         self.plan = self._plan(0)
         self.meter = Meter()
         self.last_validation: ValidationReport | None = None
-        self.last_validated_at = 0.0
+        self.last_looked_at = 0.0
+        self.saved_step = -1
         self.broken_in_a_row = 0
 
     # -- where the run stands
@@ -155,7 +156,8 @@ class Trainer:
         """Take up the newest readable checkpoint."""
         self.progress, tensors, _ = self.checkpoints.newest(self.watcher.warned)
         self.optimizer.load(tensors, self.progress.step - self.progress.skipped)
-        restore_random_state(tensors)
+        restore_random_state(tensors, self.device)
+        self.saved_step = self.progress.step
         self.earlier_seconds = self.progress.seconds
         self.plan = self._plan(self.progress.epoch)
 
@@ -168,8 +170,8 @@ class Trainer:
         """
         self.watcher.started(self._start_report())
         self.meter = Meter(began=time.monotonic())
-        self.last_validated_at = self.seconds
-        with Interrupt() as interrupt:
+        self.last_looked_at = self.seconds
+        with Interrupt(self.watcher.warned) as interrupt:
             reason = self.ended()
             while reason is None and not interrupt.asked:
                 for group in self._groups():
@@ -177,18 +179,17 @@ class Trainer:
                     at_end = self.progress.batch >= len(self.plan.batches)
                     if at_end:
                         self._next_epoch()
-                    if self._validation_due(at_end):
-                        self._validate()
+                    if self._look_due(at_end):
+                        self._look()
                     reason = self.ended()
                     if reason or interrupt.asked:
                         break
             if interrupt.asked:
                 self._save()
                 raise Interrupted(f"stopped at step {self.progress.step:,}; saved, continue with --resume")
-            if self.validator and (self.last_validation is None or self.last_validation.step != self.progress.step):
-                self._validate()
-            self._save()
-        return Outcome(reason or "", self.progress, self.last_validation)
+            if self.saved_step != self.progress.step:
+                self._look()
+        return Outcome(reason or "", self.progress)
 
     def _plan(self, epoch: int) -> Plan:
         made = plan(self.train.lengths, self.learning.batch_tokens, self.options.seed, epoch, multiple=self.multiple)
@@ -230,15 +231,15 @@ class Trainer:
             tokens += report.count
             self.meter.loss += float(report.sum.detach())
             self.meter.nll += float(report.parts.get("nll", report.sum.detach()))
+        rate = learning_rate(progress.step + 1, self.fraction, self.learning)
         progress.step += 1
         progress.batch += len(group)
-        rate = learning_rate(progress.step, self.fraction, self.learning)
         norm = self.optimizer.update(rate, 1 / max(tokens, 1))
         progress.tokens += tokens
         self.meter.tokens += tokens
         self._check(norm)
         self.watcher.ticked(progress.step, self.epoch, self.fraction)
-        if progress.step % self.watching.log_every == 0:
+        if progress.step % self.watching.log_every == 0 and math.isfinite(norm):
             self._log(rate, norm)
 
     def _check(self, norm: float) -> None:
@@ -250,6 +251,7 @@ class Trainer:
         self.watcher.warned(f"step {self.progress.step:,}: the gradient is not finite; the step was skipped.")
         self.meter = Meter(began=time.monotonic())
         if self.broken_in_a_row >= MAX_BROKEN_STEPS:
+            self._save()  # the weights are those of the last sound step
             raise TfmError(
                 f"{MAX_BROKEN_STEPS} steps in a row had a gradient that is not finite",
                 where=f"step {self.progress.step}",
@@ -274,22 +276,31 @@ class Trainer:
 
     # -- validation and saving
 
-    def _validation_due(self, epoch_ended: bool) -> bool:
-        if self.validator is None:
-            return False
-        if self.watching.valid_every:
+    def _look_due(self, epoch_ended: bool) -> bool:
+        """Whether it is time to validate and save; once that is known to be dear, it is kept below its share of the time."""
+        if self.watching.valid_every and self.validator:
             return self.progress.step % self.watching.valid_every == 0
-        since = self.seconds - self.last_validated_at
+        since = self.seconds - self.last_looked_at
         cost = self.last_validation.seconds if self.last_validation else 0.0
-        return (epoch_ended or since > LONGEST_WITHOUT_VALIDATION) and since >= cost * (1 / VALIDATION_SHARE - 1)
+        worth_it = self.validator is not None and epoch_ended and since >= cost * (1 / VALIDATION_SHARE - 1)
+        return worth_it or since > max(LONGEST_WITHOUT_SAVING, cost)
 
-    def _validate(self) -> None:
-        if self.validator is None:
-            return
+    def _look(self) -> None:
+        """Validate, where there is something to validate on, and save."""
         paused = time.monotonic()
+        if self.validator is not None:
+            self._validate(self.validator)
+        self._save()
+        self.last_looked_at = self.seconds
+        self.meter.began += time.monotonic() - paused
+
+    def _validate(self, validator: Validator) -> None:
         progress, watching = self.progress, self.watching
-        report = self.validator.measure(self.averaged, self.device, progress.step, self.epoch, watching.samples)
-        figure = report.figure(watching.best_by if report.scores else "loss")
+        report = validator.measure(self.averaged, self.device, progress.step, self.epoch, watching.samples)
+        best_by = watching.best_by if report.scores else "loss"
+        if progress.best_by != best_by:  # figures of different names are not compared
+            progress.best, progress.best_by = None, best_by
+        figure = report.figure(best_by)
         is_best = math.isfinite(figure) and (progress.best is None or figure > progress.best)
         report = replace(report, is_best=is_best)
         self.last_validation = report
@@ -304,13 +315,12 @@ class Trainer:
                 "every validation sentence gets the same translation: the model has not yet learned to read the source. "
                 "Early on this is usual; later, lower --learning-rate or lengthen --warmup-steps."
             )
-        self._save()
-        self.last_validated_at = self.seconds
-        self.meter.began += time.monotonic() - paused
 
     def _save(self) -> None:
         """A checkpoint; and the model folder, where this is the best model, or the only one yet."""
         progress = self.progress
+        if self.saved_step == progress.step:
+            return
         progress.seconds = self.seconds
         weights = self.optimizer.weights.named(self.optimizer.average)
         self.model.about |= {
@@ -318,12 +328,15 @@ class Trainer:
             "epochs": round(self.epoch, 2),
             "minutes": round(self.seconds / 60, 1),
         }
-        if progress.best_step == progress.step:
-            self.model.about["scores"] = dict(progress.scores)
-        tensors = self.optimizer.state() | random_state()
+        validated = (
+            self.last_validation if self.last_validation and self.last_validation.step == progress.step else None
+        )
+        self.model.about["scores"] = {"loss": validated.loss, **validated.scores} if validated else {}
+        tensors = self.optimizer.state() | random_state(self.device)
         self.checkpoints.save(self.model, weights, progress, tensors, self.run_configuration)
         if progress.best_step in (progress.step, 0):
             save_model(self.output, self.model, weights)
+        self.saved_step = progress.step
 
     def _start_report(self) -> StartReport:
         options = self.options
@@ -345,4 +358,5 @@ class Trainer:
             threads=torch.get_num_threads(),
             resumed_at=self.progress.step,
             limits=" or ".join(limit for limit in limits if limit),
+            has_end=options.has_end,
         )

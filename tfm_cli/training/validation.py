@@ -1,7 +1,7 @@
 """How good the model is now: loss on held-out pairs, and BLEU and chrF of real translations."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from tfm_cli.text.tokenizer import Tokenizers
 from tfm_cli.transformer.batch import pad
 from tfm_cli.transformer.family import Family
 
-DECODE_TOKENS = 8192
+DECODE_TOKENS = 8192  # sentences times their length times beams
+LONGEST = 1000  # tokens; one monstrous line must not take the memory of the run
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,6 @@ class ValidationReport:
     seconds: float
     all_equal: bool
     is_best: bool = False
-    details: dict[str, Any] = field(default_factory=dict)
 
     def figure(self, name: str) -> float:
         """The figure called bleu, chrf or loss, turned so that more is better."""
@@ -58,10 +58,11 @@ class Validator:
             )  # a missing scorer is better told before the training than after an epoch
 
     def loss(self, family: Family, device: torch.device) -> float:
-        """Mean negative log-likelihood per target token over the whole split."""
+        """Mean negative log-likelihood per target token over the split, pairs of more than `LONGEST` tokens left out."""
         total, count = 0.0, 0
-        longest = int(self.split.lengths.max())
-        for indices in plan(self.split.lengths, max(4096, longest), seed=0, epoch=0).batches:
+        short = np.flatnonzero(self.split.lengths.max(axis=1) <= LONGEST)
+        for batch in plan(self.split.lengths[short], 4096).batches:
+            indices = short[batch]
             report = family.loss(collate(self.split.pairs(indices)).to(device), 1.0)
             total += float(report.parts["nll"])
             count += report.count
@@ -71,14 +72,14 @@ class Validator:
         """Translations of the chosen sentences, in order."""
         hypotheses: list[str] = [""] * len(self.chosen)
         order = np.argsort(self.split.lengths[self.chosen, 0], kind="stable")
-        width = self.split.lengths[self.chosen, 0]
+        width = self.split.lengths[self.chosen, 0].clip(max=LONGEST)
         begin = 0
         while begin < len(order):
             end = begin + 1
             while end < len(order) and (end + 1 - begin) * width[order[end]] <= DECODE_TOKENS // self.options.beam:
                 end += 1
             rows = order[begin:end]
-            sources = [source for source, _ in self.split.pairs(self.chosen[rows])]
+            sources = [source[:LONGEST] for source, _ in self.split.pairs(self.chosen[rows])]
             found = family.decode(pad(sources).to(device), self.options)
             for row, best in zip(rows, found, strict=True):
                 hypotheses[row] = self.tokenizers.target.decode(best[0].tokens)

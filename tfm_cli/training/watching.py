@@ -24,6 +24,7 @@ class StartReport:
     threads: int
     resumed_at: int
     limits: str
+    has_end: bool
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,12 @@ class JsonLines:
     """One JSON object per event in ``log.jsonl``; a resumed run goes on in the same file."""
 
     def __init__(self, file: Path) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self.file = file.open("a", encoding="utf-8")
+        self.file = file
 
     def _write(self, event: str, values: dict[str, Any]) -> None:
         line = {"event": event, "time": round(time.time(), 3), **values}
-        self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        self.file.flush()
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def started(self, report: StartReport) -> None:
         self._write("start", asdict(report))
@@ -113,7 +113,7 @@ class JsonLines:
         self._write("warning", {"message": message})
 
     def closed(self) -> None:
-        self.file.close()
+        pass
 
 
 class TensorBoard:
@@ -126,10 +126,10 @@ class TensorBoard:
             raise TfmError(
                 "TensorBoard is not installed", where="--tensorboard", fix="pip install 'tfm-cli[tensorboard]'"
             ) from error
-        self.writer = SummaryWriter(str(folder))
+        self._open = lambda: SummaryWriter(str(folder))
 
     def started(self, report: StartReport) -> None:
-        pass
+        self.writer = self._open()
 
     def ticked(self, step: int, epoch: float, fraction: float) -> None:
         pass

@@ -68,7 +68,7 @@ def test_draws_do_not_depend_on_the_batch():
     assert not torch.equal(together.numbers[0], together.numbers[1])
     assert not torch.equal(alone.numbers, Draws.of([6], width=2, steps=20, seed=2).numbers)
     together.select(torch.tensor([2, 1]))
-    assert torch.equal(together.at(3, torch.device("cpu"))[1], alone.numbers[0, :, 3])
+    assert torch.equal(together.at(3)[1], alone.numbers[0, :, 3])
 
 
 def test_seeds_are_spread():

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -26,6 +27,13 @@ def test_warm_up_is_linear_and_meets_the_inverse_square_root() -> None:
     assert learning_rate(50, 0, options) == pytest.approx(0.5)
     assert learning_rate(100, 0, options) == pytest.approx(1.0)
     assert learning_rate(400, 0, options) == pytest.approx(0.5)
+
+
+def test_no_schedule_jumps_at_the_end_of_warm_up() -> None:
+    for schedule in ("inverse-sqrt", "linear", "cosine", "constant"):
+        options = LearningOptions(learning_rate=1.0, warmup_steps=400, schedule=schedule)
+        rates = [learning_rate(step, step / 800, options) for step in range(395, 406)]
+        assert max(abs(a - b) for a, b in pairwise(rates)) < 0.01
 
 
 @pytest.mark.parametrize(("schedule", "half"), [("linear", 0.5), ("cosine", 0.5), ("constant", 1.0)])

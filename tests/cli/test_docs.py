@@ -1,0 +1,47 @@
+"""What the documents say must be what the program does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tfm_cli.cli import app
+from tfm_cli.config import Project, keys
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = {command.name: command for command in app.COMMANDS}
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_readme_has_a_row_for_every_command() -> None:
+    table = re.findall(r"^\| `tfm ([a-z-]+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(table) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_option_written_in_a_document_exists(document: Path) -> None:
+    known = {f"--{key.name}" for command in COMMANDS.values() for key in keys(command.sections).values()}
+    known |= {"--config", "--quiet", "--verbose", "--help", "--version", "--swap"}
+    written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text(encoding="utf-8")))
+    assert written <= known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_line_in_a_document_parses(document: Path) -> None:
+    lines = re.findall(r"^(?:\S.*\| )?tfm ([a-z].*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    for line in lines:
+        words = line.split("#")[0].split("<")[0].split(">")[0].split("|")[0].split()
+        assert not isinstance(app.parse(words), int), line
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*/tfm.toml")), ids=lambda path: path.parent.name)
+def test_the_examples_have_keys_that_exist(example: Path) -> None:
+    project = Project.load(example).check({name: command.sections for name, command in COMMANDS.items()})
+    assert {"project", "train-tokenizer", "preprocess", "train"} <= project.tables.keys()
+
+
+def test_scripts_and_documents_that_the_readme_names_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r"^sh (\S+)", text, re.MULTILINE)
+    assert named
+    assert [name for name in named if not name.startswith("http") and not (ROOT / name).exists()] == []
