@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.errors import TfmError
 from tfm_cli.options import Spec, check, option
 
@@ -27,6 +28,10 @@ Presets = Callable[[str], Mapping[str, Any]]
 LINKS: dict[tuple[str, str], tuple[str, str]] = {
     ("train-tokenizer", "source"): ("preprocess", "source"),
     ("train-tokenizer", "target"): ("preprocess", "target"),
+    **{
+        ("train-tokenizer", key): ("preprocess", key)
+        for key in ("dataset", "dataset-config", "source-column", "target-column", "source-lang", "target-lang")
+    },
     ("preprocess", "tokenizer"): ("train-tokenizer", "output"),
     ("train", "data"): ("preprocess", "output"),
     ("translate", "model"): ("train", "output"),
@@ -35,6 +40,13 @@ LINKS: dict[tuple[str, str], tuple[str, str]] = {
     ("info", "model"): ("train", "output"),
     ("eval", "source"): ("preprocess", "test-source"),
     ("eval", "reference"): ("preprocess", "test-target"),
+    ("eval", "data"): ("preprocess", "output"),
+    # What is scored is what `translate` writes. Its seed is left out: in `eval` that of the intervals has this name too.
+    **{
+        ("eval", f.name.replace("_", "-")): ("translate", f.name.replace("_", "-"))
+        for f in fields(DecodeOptions)
+        if f.name not in ("n_best", "seed")
+    },
 }
 
 
@@ -156,7 +168,9 @@ class Project:
         except TypeError:
             what = f"{key.expected()} is needed, not {toml_value(value)}"
             raise TfmError(what, where=f"{self.path}: [{table}] {name}") from None
-        return self.locate(value) if key.spec.is_path else value
+        if key.spec.is_path or (key.spec.may_be_path and Path(self.locate(value)).exists()):
+            return self.locate(value)
+        return value
 
     def locate(self, value: Any) -> Any:
         """Make paths written in the file, one or a list, usable from the current folder."""
@@ -294,10 +308,12 @@ def _missing(command: str, missing: Sequence[Key], project: Project | None) -> T
     names = [f"--{key.name}" for key in missing]
     listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     it = "it" if len(names) == 1 else "them"
+    shown = " ".join(f"--{key.name} {key.spec.example}" for key in missing if key.spec.example)
+    options = f"options, such as {shown}" if shown else "options"
     if project:
-        fix = f"Add {it} to [{command}] in {project.path}, or give {it} as options."
+        fix = f"Add {it} to [{command}] in {project.path}, or give {it} as {options}."
     else:
-        fix = f"There is no {FILE_NAME} here; `tfm init` writes one, or give {it} as options."
+        fix = f"There is no {FILE_NAME} here; `tfm init` writes one, or give {it} as {options}."
     return TfmError(f"{command} needs {listed}", fix=fix)
 
 

@@ -23,8 +23,11 @@ class Spec:
     metavar: str | None = None
     short: str | None = None  # a one-letter option such as "-m"
     is_path: bool = False  # relative to tfm.toml's folder when it is written there
+    may_be_path: bool = False  # the same where such a file or folder exists; any other text is a name
+    positional: bool = False  # may also be written without its name
     group: str = "Options"  # the heading it stands under in --help
     required: bool = False
+    example: str | None = None  # shown where it is required and missing
 
 
 def option(default: Any, help: str, **spec: Any) -> Any:

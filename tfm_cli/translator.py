@@ -19,6 +19,7 @@ from tfm_cli.transformer.family import Family
 from tfm_cli.transformer.special import END
 
 Warn = Callable[[str], None]
+OnCut = Callable[[int, str], None]  # a line's number, and a message that names it
 T = TypeVar("T")
 Answer = TypeVar("Answer")
 
@@ -121,6 +122,7 @@ class Translator:
         batching: Batching | None = None,
         prefixes: Iterable[str] | None = None,
         warn: Warn | None = None,
+        on_cut: OnCut | None = None,
     ) -> Iterator[Translation]:
         """Translations in the order of ``lines``, of which at most a buffer is held in memory.
 
@@ -129,13 +131,14 @@ class Translator:
         Args:
             prefixes: the beginning of each line's translation, which is forced.
             warn: told of each line that was too long, or whose translation did not end by itself.
+            on_cut: told of each line that was too long, in place of ``warn``.
 
         Raises:
             TfmError: there are not as many prefixes as lines.
         """
         options, batching = options or DecodeOptions(), batching or Batching()
         warn = warn or _ignore
-        items = self._encoded(_with_prefixes(lines, prefixes), batching.max_source, warn)
+        items = self._encoded(_with_prefixes(lines, prefixes), batching.max_source, on_cut or _telling(warn))
 
         def decode(batch: list[_Item]) -> list[list[Hypothesis]]:
             source = pad([item.source for item in batch]).to(self.device)
@@ -155,13 +158,15 @@ class Translator:
         options: DecodeOptions | None = None,
         batching: Batching | None = None,
         warn: Warn | None = None,
+        on_cut: OnCut | None = None,
     ) -> Iterator[TextHypothesis]:
         """Each pair's translation as a hypothesis, scored as `stream` would have scored it; in order, a buffer at a time.
 
         A pair with an empty source has no score: its log-probability is 0 where the translation is empty too, else -inf.
+        ``warn`` and ``on_cut`` as in `stream`; a given translation is never told to lack an end.
         """
         options, batching = options or DecodeOptions(), batching or Batching()
-        items = self._encoded(pairs, batching.max_source, warn or _ignore)
+        items = self._encoded(pairs, batching.max_source, on_cut or _telling(warn or _ignore))
 
         def score(batch: list[_Item]) -> list[Hypothesis]:
             targets = [[*item.target, END] for item in batch]
@@ -172,11 +177,11 @@ class Translator:
                 found = replace(_EMPTY, log_prob=_IMPOSSIBLE, score=_IMPOSSIBLE) if item.target else _EMPTY
             yield self._text(found)
 
-    def _encoded(self, pairs: Iterable[tuple[str, str]], limit: int, warn: Warn) -> Iterator[_Item]:
+    def _encoded(self, pairs: Iterable[tuple[str, str]], limit: int, on_cut: OnCut) -> Iterator[_Item]:
         for line, (text, target) in enumerate(pairs, 1):
             source = self.tokenizers.source.encode(text) if text.strip() else []
             if len(source) > limit:
-                warn(f"line {line:,}: {len(source):,} tokens are too many; only the first {limit:,} were translated.")
+                on_cut(line, f"line {line:,}: {len(source):,} tokens are too many; only the first {limit:,} are read.")
                 source = source[:limit]
             yield _Item(line, text, [*source, END] if source else [], self.tokenizers.target.encode(target))
 
@@ -198,6 +203,10 @@ _IMPOSSIBLE = float("-inf")
 
 def _ignore(message: str) -> None:
     pass
+
+
+def _telling(warn: Warn) -> OnCut:
+    return lambda line, message: warn(message)
 
 
 def _together(models: Sequence[Model], folders: Sequence[str | Path]) -> Family:

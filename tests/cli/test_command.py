@@ -21,14 +21,23 @@ class Sample:
     careful: bool = option(True, "Careful.")
 
 
+@dataclass(frozen=True)
+class Bare:
+    model: str = option("run", "Model folder.", positional=True)
+    others: Sequence[str] = option([], "More.", positional=True)
+
+
 SAMPLE = Command("sample", "Do it.", "", (Sample,), "nowhere:run", examples=("# why", "tfm sample --kind [x]"))
 
 
-def parse(*words: str) -> dict[str, object]:
+BARE = Command("bare", "Look.", "", (Bare,), "nowhere:run")
+
+
+def parse(*words: str, command: Command = SAMPLE) -> dict[str, object]:
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     app.callback()(lambda: None)
-    register(app, SAMPLE)
-    invocation = app(["sample", *expand_lists(words, list_options(SAMPLE))], standalone_mode=False)
+    register(app, command)
+    invocation = app([command.name, *expand_lists(words, list_options(command))], standalone_mode=False)
     assert isinstance(invocation, Invocation)
     return invocation.given
 
@@ -99,3 +108,33 @@ def test_the_help_shows_defaults_choices_brackets_and_examples(capsys, monkeypat
         assert text in shown
     assert "--no-careful" in shown
     assert "--no-fast" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ([], {}),
+        (["a"], {"model": "a"}),
+        (["--model", "a"], {"model": "a"}),
+        (["a", "b", "c"], {"model": "a", "others": ["b", "c"]}),
+        (["a", "--others", "b", "c"], {"model": "a", "others": ["b", "c"]}),
+    ],
+)
+def test_a_value_may_stand_without_the_name_of_its_option(words, given):
+    assert parse(*words, command=BARE) == given
+
+
+def test_a_value_given_with_and_without_its_name_is_an_error():
+    with pytest.raises(TfmError, match=r"^--model: it is given twice"):
+        parse("a", "--model", "b", command=BARE)
+
+
+def test_the_help_tells_which_name_may_be_left_out(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    app.callback()(lambda: None)
+    register(app, BARE)
+    app(["bare", "--help"], standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert "[MODEL] [OTHERS]..." in shown
+    assert "Model folder. [default: run; --model may be left out]" in shown

@@ -36,10 +36,22 @@ def test_a_folder_of_the_users_is_left_alone(capsys):
     Path("tfm-demo").mkdir()
     Path("tfm-demo/train.zh").write_text("mine", encoding="utf-8")
     assert app.run(["demo"]) == 2
+    assert app.run(["demo", "--overwrite"]) == 2
+    Path("tfm-demo/tfm.toml").write_text("# My own project.\n", encoding="utf-8")
+    assert app.run(["demo", "--overwrite"]) == 2
+    message = "error: tfm-demo: there is something else, which no demo wrote. Choose another --output.\n"
+    assert capsys.readouterr().err == 3 * message
+    assert Path("tfm-demo/train.zh").read_text(encoding="utf-8") == "mine"
+    assert Path("tfm-demo/tfm.toml").read_text(encoding="utf-8") == "# My own project.\n"
+    assert len(list(Path("tfm-demo").iterdir())) == 2
+
+
+def test_a_demo_is_run_again_only_when_asked(capsys):
+    write_corpus(Path("tfm-demo"))
+    assert app.run(["demo"]) == 2
     assert capsys.readouterr().err == (
         "error: tfm-demo: it is already there. Choose another --output, or use --overwrite.\n"
     )
-    assert [path.name for path in Path("tfm-demo").iterdir()] == ["train.zh"]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -57,8 +69,7 @@ def test_every_command_is_shown_and_run_in_the_folder(again, capsys, monkeypatch
     monkeypatch.setattr(app, "COMMANDS", tuple(commands))
     here = Path.cwd()
     if again:
-        Path("play").mkdir()
-        Path("play/old").write_text("", encoding="utf-8")
+        write_corpus(Path("play"))
     assert app.run(["demo", "--output", "play", *(["--overwrite"] if again else [])]) == 0
     assert Path.cwd() == here
     assert [name for name, *_ in ran] == ["train-tokenizer", "preprocess", "train", "eval", "translate"]

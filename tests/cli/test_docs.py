@@ -21,7 +21,7 @@ def test_the_readme_has_a_row_for_every_command() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_option_written_in_a_document_exists(document: Path) -> None:
     known = {f"--{key.name}" for command in COMMANDS.values() for key in keys(command.sections).values()}
-    known |= {"--config", "--quiet", "--verbose", "--help", "--version", "--swap"}
+    known |= {"--config", "--quiet", "--verbose", "--help", "--version", "--swap", "--index-url"}
     written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text(encoding="utf-8")))
     assert written <= known
 

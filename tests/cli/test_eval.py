@@ -158,9 +158,67 @@ def test_tokenised_text_is_warned_of(capsys):
         ("--hypothesis out.txt", "error: eval needs --reference. "),
         ("--hypothesis gone.txt --reference test.en", "error: gone.txt: no such file"),
         ("--source test.en --reference test.en --model gone", "error: gone: there is no such model folder"),
+        (
+            "--hypothesis out.txt --reference test.en --n-best 2",
+            "error: --n-best: a score is of one translation a line.",
+        ),
         ("--hypothesis out.txt --reference test.en --tokenize 13b", "error: --tokenize: '13b' is not one of 13a"),
     ],
 )
 def test_what_is_missing_is_said(words, message, capsys):
     assert evaluate(*words.split()) == 2
     assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--hypothesis out.txt --reference test.en --output test.en",
+        "--hypothesis out.txt --reference test.en --output ./out.txt",
+        "--hypothesis out.txt --reference test.en --compare other.txt --output other.txt",
+        "--source link.en --reference out.txt --output test.en",
+    ],
+)
+def test_no_input_is_overwritten(words, capsys):
+    Path("link.en").symlink_to("test.en")
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    assert evaluate(*words.split()) == 2
+    assert "the output would overwrite an input" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_bytes_that_are_not_utf8_stop_or_are_replaced(capsys):
+    Path("out.txt").write_bytes(b"Who am I?\n\xff\nNo.\n")
+    words = ["--hypothesis", "out.txt", "--reference", "test.en", "--json"]
+    assert evaluate(*words) == 2
+    assert "read on with --errors replace." in capsys.readouterr().err
+    assert evaluate(*words, "--errors", "replace") == 0
+    assert json.loads(capsys.readouterr().out)["sentences"] == 3
+
+
+def test_without_files_the_test_pairs_of_the_data_folder_are_scored(model, capsys):
+    write("source.zh", HYPOTHESIS)
+    words = "--source source.zh --target test.en --test-source source.zh --test-target test.en --tokenizer run --valid-size 0"
+    assert app.run(["preprocess", *words.split(), "--quiet"]) == 0
+    assert evaluate("--json", "--beam", "1", "--target-lang", "en", "--output", "kept.txt") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["sentences"], found["references"]) == (3, ["data (test)"])
+    assert evaluate("--hypothesis", "kept.txt", "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["language"], again["scores"]) == ("en", found["scores"])
+    assert evaluate("--hypothesis", "kept.txt", "--reference", "test.en", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["scores"] == found["scores"]
+    assert evaluate("--source", "source.zh") == 2
+    assert "eval needs --reference." in capsys.readouterr().err
+
+
+def test_models_are_named_without_an_option(model, capsys):
+    assert app.run(["info", "run"]) == 0
+    assert "en → zh" in capsys.readouterr().out
+    assert app.run(["average", "run", "run"]) == 2
+    assert "or give it as options, such as --output run-average/." in capsys.readouterr().err
+    assert app.run(["average", "run", "run", "--output", "out.txt"]) == 2
+    assert capsys.readouterr().err == "error: out.txt: the output is a file. Name a folder by --output.\n"
+    assert app.run(["average", "run", "run", "--output", "mean"]) == 0
+    assert app.run(["info", "mean"]) == 0
+    assert "averaged from  run, run" in capsys.readouterr().out

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfm_cli.cli import app
-from tfm_cli.cli.init import guess_language, propose
+from tfm_cli.cli.init import Counted, guess_language, propose
 from tfm_cli.cli.options import InitOptions
 from tfm_cli.config import Project
 
@@ -144,6 +144,16 @@ def test_languages_are_guessed_from_endings(name, language):
 
 
 def test_more_text_gets_a_larger_vocabulary_and_network():
-    proposed = [propose(InitOptions(), pairs) for pairs in (10, 30_000, 100_000, 1_000_000, 10**7)]
+    proposed = [propose(InitOptions(), Counted(pairs)) for pairs in (10, 30_000, 100_000, 1_000_000, 10**7)]
     assert [each.vocab_size for each in proposed] == [2_000, 4_000, 8_000, 16_000, 32_000]
     assert [each.preset for each in proposed] == ["tiny", "tiny", "small", "small", "base"]
+
+
+def test_the_vocabulary_has_room_for_every_character_and_some_words(capsys):
+    characters = [chr(code) for code in range(0x4E00, 0x4E00 + 2500)]
+    Path("train.zh").write_text("".join(f"{a}{b}\n" for a, b in zip(characters[::2], characters[1::2], strict=True)))
+    Path("train.en").write_text("yes\n" * 1250)
+    assert init("--source", "train.zh", "--target", "train.en") == 0
+    assert written()["train-tokenizer"]["vocab-size"] == 4300  # 2,503 characters + 261 + 1,500
+    assert app.run(["train-tokenizer", "--quiet"]) == 0
+    assert propose(InitOptions(vocab_size=300), Counted(1250, characters=2503)).vocab_size == 300

@@ -20,6 +20,7 @@ class Reading:
     test_source: str | None = option(None, "Text.", is_path=True)
     output: str = option("data", "Folder.", is_path=True)
     target_lang: str | None = option(None, "Code.")
+    dataset: str | None = option(None, "Name or path.", may_be_path=True)
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,16 @@ def test_paths_in_the_file_belong_to_its_folder_and_those_typed_to_the_current_o
     assert settings == Reading(source=["../a", "/b", "-"], target="c", output="../data")
 
 
+def test_a_name_that_is_a_path_beside_the_file_is_taken_as_one(here, monkeypatch):
+    for table, expected in (("pairs.csv", "../pairs.csv"), ("owner/corpus", "owner/corpus")):
+        project(f'[preprocess]\ndataset = "{table}"\n', here / "top")
+        (here / "top" / "pairs.csv").touch()
+        (here / "top" / "below").mkdir(exist_ok=True)
+        monkeypatch.chdir(here / "top" / "below")
+        assert find_project().check(COMMANDS).tables["preprocess"]["dataset"] == expected
+        monkeypatch.chdir(here)
+
+
 def test_no_file_above_means_no_project(here):
     assert find_project() is None
 
@@ -105,6 +116,15 @@ def test_every_link_joins_options_that_exist():
     names = {(c.name, key.name) for c in app.COMMANDS for key in keys(c.sections).values()}
     for end, start in config.LINKS.items():
         assert {end, start} <= names
+
+
+def test_eval_searches_as_translate_does_and_keeps_its_own_seed(here):
+    from tfm_cli.cli import app
+
+    sections = {each.name: each.sections for each in app.COMMANDS}
+    (here / "tfm.toml").write_text("[translate]\nbeam = 7\nlength-penalty = 0.5\nn-best = 3\nseed = 9\n")
+    values = resolve("eval", sections["eval"], find_project().check(sections)).as_dict()
+    assert (values["beam"], values["length-penalty"], values["n-best"], values["seed"]) == (7, 0.5, 1, 12345)
 
 
 def test_the_languages_of_the_project_reach_every_command(here):
@@ -184,9 +204,9 @@ def test_all_missing_values_are_named_at_once(here):
 def test_a_required_option_without_a_value_is_an_error():
     @dataclass(frozen=True)
     class Needy:
-        output: str | None = option(None, "Folder.", required=True)
+        output: str | None = option(None, "Folder.", required=True, example="mean/")
 
-    with pytest.raises(TfmError, match=r"^average needs --output"):
+    with pytest.raises(TfmError, match=r"^average needs --output.*or give it as options, such as --output mean/\.$"):
         resolve("average", (Needy,))
     assert resolve("average", (Needy,), given={"output": "x"})[Needy].output == "x"
 

@@ -113,6 +113,21 @@ def test_a_long_line_is_cut_with_a_warning_and_its_neighbours_are_unchanged(tran
     assert not any("too many" in warning for warning in warnings if "line 2" not in warning)
 
 
+def test_cut_lines_are_told_by_number_to_who_asks(translator):
+    long = " ".join(WORDS * 5)
+    lines, cut, warnings = [long, LINES[0], long], [], []
+
+    def on_cut(line, message):
+        assert f"line {line}: " in message
+        cut.append(line)
+
+    list(translator.stream(lines, OPTIONS, Batching(max_source=20), warn=warnings.append, on_cut=on_cut))
+    pairs = [(line, "cat") for line in lines]
+    list(translator.score(pairs, OPTIONS, Batching(max_source=20), warn=warnings.append, on_cut=on_cut))
+    assert cut == [1, 3, 1, 3]
+    assert not any("too many" in warning for warning in warnings)
+
+
 def test_a_translation_without_end_is_told(translator):
     warnings = []
     options = DecodeOptions(max_length_ratio=0.0, max_length_extra=1)

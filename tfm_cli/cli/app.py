@@ -22,7 +22,7 @@ from tfm_cli.cli.info import InfoOptions
 from tfm_cli.cli.options import DemoOptions, EvalOptions, InitOptions
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.config import Project, find_project, resolve
-from tfm_cli.data.options import PreprocessOptions
+from tfm_cli.data.options import PreprocessOptions, TableOptions
 from tfm_cli.errors import Interrupted, TfmError
 from tfm_cli.evaluation.options import EvaluateOptions
 from tfm_cli.text.options import TokenizerOptions
@@ -63,7 +63,7 @@ COMMANDS = (
         "train-tokenizer",
         "Learn the vocabulary from text.",
         "Byte-pair encoding, one vocabulary for both languages. It keeps every text exactly: what it encodes, it gives back.",
-        (TokenizerOptions,),
+        (TokenizerOptions, TableOptions),
         "tfm_cli.cli.train_tokenizer:run",
         examples=("tfm train-tokenizer", "tfm train-tokenizer --input train.de train.en --vocab-size 16000"),
         group=BUILD,
@@ -107,8 +107,8 @@ COMMANDS = (
     Command(
         "eval",
         "Score translations: BLEU, chrF, TER.",
-        "Translates --source with the model, or takes --hypothesis, and compares with --reference by sacreBLEU. The signature "
-        "under the scores says how they were computed.",
+        "Translates --source with the model, or takes --hypothesis, and compares with --reference by sacreBLEU; without "
+        "these files, the test pairs that `tfm preprocess` kept. The signature under the scores says how they were computed.",
         (EvalOptions, EvaluateOptions, DecodeOptions),
         "tfm_cli.cli.eval:run",
         examples=(
@@ -124,7 +124,7 @@ COMMANDS = (
         "The mean of a run's last checkpoints is often better than the last, and costs no more to use.",
         (AverageOptions,),
         "tfm_cli.cli.average:run",
-        examples=("tfm average --model run/ --output run-average/", "tfm average --model a/ b/ c/ --output mean/"),
+        examples=("tfm average --output run-average/", "tfm average a/ b/ c/ --output mean/"),
         group=USE,
     ),
     Command(
@@ -133,7 +133,7 @@ COMMANDS = (
         "Languages, size, shape, vocabulary, training data and scores.",
         (InfoOptions,),
         "tfm_cli.cli.info:run",
-        examples=("tfm info", "tfm info --model run/ --json"),
+        examples=("tfm info", "tfm info run/ --json"),
         group=USE,
     ),
 )

@@ -19,8 +19,17 @@ class AverageOptions:
         "Model folders or checkpoints, or one run folder, whose checkpoints are then meant.",
         is_path=True,
         metavar="FOLDER",
+        positional=True,
     )
-    output: str | None = option(None, "Folder for the averaged model.", is_path=True, metavar="FOLDER", required=True)
+    output: str | None = option(
+        None,
+        "Folder for the averaged model.",
+        short="-o",
+        is_path=True,
+        metavar="FOLDER",
+        required=True,
+        example="run-average/",
+    )
     last: int = option(5, "Of a run's checkpoints take this many newest.", minimum=1)
     overwrite: bool = option(False, "Replace a model in the output folder.")
 
@@ -33,6 +42,8 @@ def run(settings: Settings, screen: Screen) -> None:
 
     folders = _folders(options)
     output = Path(options.output)
+    if output.exists() and not output.is_dir():
+        raise TfmError("the output is a file", where=str(output), fix="Name a folder by --output.")
     if output.exists() and any(output.iterdir()) and not ((output / CONFIG).exists() and options.overwrite):
         raise TfmError("the folder is not empty", where=str(output), fix="Name another --output, or add --overwrite.")
     model, weights = average_models(folders)

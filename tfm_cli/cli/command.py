@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tfm_cli.config import FILE_NAME, Key, Presets, keys
+from tfm_cli.errors import TfmError
 
 COMMON = "Every command"
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -105,9 +106,15 @@ def _parser(command: Command) -> Callable[..., Invocation]:
     def parse(**values: Any) -> Invocation:
         given = {name: known[name].parse(values[name]) for name in known if values[name] not in (None, [], ())}
         given |= {name: False for name in known if values.get(f"no_{name}")}
+        for name, key in known.items():
+            if bare := values.get(f"bare_{name}"):
+                if name in given:
+                    raise TfmError("it is given twice, with the option's name and without", where=f"--{key.name}")
+                given[name] = key.parse(bare)
         return Invocation(command, given, values.get("config"), values["quiet"], values["verbose"])
 
-    parameters = [parameter for key in known.values() for parameter in _parameters(key)]
+    parameters = [_argument(key) for key in known.values() if key.spec.positional]
+    parameters += [parameter for key in known.values() for parameter in _parameters(key)]
     if command.project:
         parameters.append(_parameter("config", str | None, None, "--config", help=_CONFIG, metavar="FILE"))
     parameters += [
@@ -130,6 +137,13 @@ def _parameters(key: Key) -> list[inspect.Parameter]:
         return [_parameter(key.field, bool | None, None, f"{names[0]}/--no-{key.name}", *names[1:], **style)]
     negative = _parameter(f"no_{key.field}", bool, False, f"--no-{key.name}", hidden=True)
     return [_parameter(key.field, bool | None, None, *names, **style), negative]
+
+
+def _argument(key: Key) -> inspect.Parameter:
+    """An option's value written without its name. The usage line shows it, and the option explains it."""
+    kind = list[str] | None if key.many else str | None
+    about = typer.Argument(metavar=key.name.upper(), hidden=True)
+    return inspect.Parameter(f"bare_{key.field}", _KEYWORD, default=None, annotation=Annotated[kind, about])
 
 
 def _parameter(name: str, kind: Any, default: Any, *names: str, **style: Any) -> inspect.Parameter:
@@ -159,6 +173,8 @@ def _help(key: Key) -> str:
         if isinstance(default, list | tuple):
             default = " ".join(map(str, default))
         notes.append(f"default: {'yes' if default is True else default}")
+    if key.spec.positional:
+        notes.append(f"--{key.name} may be left out")
     note = f"[{'; '.join(notes)}]" if notes else ""
     return f"{_escape(key.spec.help)} [dim]{_escape(note)}[/dim]" if note else _escape(key.spec.help)
 

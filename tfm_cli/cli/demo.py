@@ -20,8 +20,7 @@ def run(settings: Settings, screen: Screen) -> None:
     """Write the corpus and a project file, then run every command as a user would type it."""
     options = settings[DemoOptions]
     folder = Path(options.output)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not options.overwrite:
-        raise TfmError("it is already there", where=str(folder), fix="Choose another --output, or use --overwrite.")
+    _check_free(folder, options.overwrite)
     began = time.monotonic()
     sentences = write_corpus(folder)
     screen.say(f"{sentences:,} Chinese-English sentence pairs and a {FILE_NAME} are now in {folder}/.")
@@ -49,8 +48,28 @@ def write_corpus(folder: Path) -> int:
         write_whole(folder / f"{name}.zh", "".join(f"{pair.source}\n" for pair in pairs))
         write_whole(folder / f"{name}.en", "".join(f"{pair.target}\n" for pair in pairs))
     write_whole(folder / f"{SHOWCASE}.zh", "".join(f"{pair.source}\n" for pair in grammar.SHOWCASE))
-    write_whole(folder / FILE_NAME, resources.files("tfm_cli.cli").joinpath("demo.toml").read_text(encoding="utf-8"))
+    write_whole(folder / FILE_NAME, _project_file())
     return sum(map(len, sets.values()))
+
+
+def _project_file() -> str:
+    return resources.files("tfm_cli.cli").joinpath("demo.toml").read_text(encoding="utf-8")
+
+
+def _check_free(folder: Path, overwrite: bool) -> None:
+    """Only a folder that a demo made, told by the first line of its project file, may be used again."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    try:
+        first = (folder / FILE_NAME).read_text(encoding="utf-8").partition("\n")[0]
+    except (OSError, UnicodeDecodeError):
+        first = ""
+    if first != _project_file().partition("\n")[0]:
+        raise TfmError(
+            "there is something else, which no demo wrote", where=str(folder), fix="Choose another --output."
+        )
+    if not overwrite:
+        raise TfmError("it is already there", where=str(folder), fix="Choose another --output, or use --overwrite.")
 
 
 def _type(line: str, screen: Screen) -> None:

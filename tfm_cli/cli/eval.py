@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.cli.files import write_whole
+from tfm_cli.cli.files import check_no_input, write_whole
 from tfm_cli.cli.init import guess_language
 from tfm_cli.cli.options import EvalOptions
 from tfm_cli.cli.render import Screen
@@ -25,13 +26,16 @@ def run(settings: Settings, screen: Screen) -> None:
     options, scoring = settings[EvalOptions], settings[EvaluateOptions]
     from tfm_cli.evaluation.metrics import compare, evaluate, looks_tokenized, tokenizer_for
 
-    settings.require("reference", *([] if options.hypothesis else ["source"]))
-    references = [list(read_lines(path)) for path in options.reference]
-    others = {path: list(read_lines(path)) for path in options.compare}
-    given = options.hypothesis or options.source or ""
-    lines = list(read_lines(given))
-    _same_length([(given, lines), *zip(options.reference, references, strict=True), *others.items()])
-    name, hypotheses, model_language = given, lines, None
+    if settings[DecodeOptions].n_best != 1:
+        raise TfmError("a score is of one translation a line", where="--n-best", fix="Leave it out.")
+    if options.output:
+        check_no_input(options.output, (options.hypothesis, options.source, *options.reference, *options.compare))
+    test = _test(settings)
+    others = {path: list(read_lines(path, options.errors)) for path in options.compare}
+    lines = list(read_lines(options.hypothesis, options.errors)) if options.hypothesis else test.source
+    name = options.hypothesis or test.name
+    _same_length([(name, lines), *test.references, *others.items()])
+    hypotheses, model_language = lines, None
     if not options.hypothesis:
         name = options.model
         hypotheses, model_language = _translate(lines, settings, screen)
@@ -39,7 +43,8 @@ def run(settings: Settings, screen: Screen) -> None:
         write_whole(options.output, "".join(f"{line}\n" for line in hypotheses))
         screen.say(f"Translations kept in {options.output}.")
 
-    language = _language(settings, model_language)
+    language = _language(settings, model_language, test.language)
+    references = [reference for _, reference in test.references]
     screen.detail(
         f"Target language: {language or 'unknown'}; BLEU's tokenizer: {scoring.tokenize or tokenizer_for(language)}"
     )
@@ -51,7 +56,7 @@ def run(settings: Settings, screen: Screen) -> None:
     if options.json:
         about = {
             "system": name,
-            "references": list(options.reference),
+            "references": [path for path, _ in test.references],
             "sentences": len(hypotheses),
             "language": language,
         }
@@ -59,6 +64,39 @@ def run(settings: Settings, screen: Screen) -> None:
         screen.result(json.dumps(about | found, ensure_ascii=False, indent=2))
     else:
         _show(scores, comparisons, screen)
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """What is translated, and what that is held against, each with the name it is shown under."""
+
+    name: str
+    source: list[str]
+    references: list[tuple[str, list[str]]]
+    language: str | None
+
+
+def _test(settings: Settings) -> TestSet:
+    """The user's files; without any, the test pairs in the folder of `tfm preprocess`."""
+    options = settings[EvalOptions]
+    if not (options.source or options.reference) and (kept := _kept_test(options.data)):
+        return kept
+    settings.require("reference", *([] if options.hypothesis else ["source"]))
+    references = [(path, list(read_lines(path, options.errors))) for path in options.reference]
+    source = [] if options.hypothesis else list(read_lines(options.source or "", options.errors))
+    return TestSet(options.source or "", source, references, guess_language(options.reference[0]))
+
+
+def _kept_test(folder: str) -> TestSet | None:
+    from tfm_cli.data.dataset import ABOUT, DataFolder
+
+    if not (Path(folder) / ABOUT).is_file():
+        return None
+    data = DataFolder.load(folder)
+    if data.test is None:
+        return None
+    source, reference = (list(side) for side in zip(*data.test.texts(), strict=True))
+    return TestSet(f"{folder} (test)", source, [(f"{folder} (test)", reference)], data.target_language)
 
 
 def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[list[str], str | None]:
@@ -78,11 +116,11 @@ def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[l
     return hypotheses, about.get("target_language")
 
 
-def _language(settings: Settings, model_language: str | None) -> str | None:
-    """What the user says, then the model, then the project, then the reference's file name."""
+def _language(settings: Settings, model_language: str | None, test_language: str | None) -> str | None:
+    """What the user says, then the model, then the project, then the data folder or the reference's file name."""
     options = settings[EvalOptions]
     said = options.target_lang if settings.origin("target_lang") in ("command line", "file") else None
-    return said or model_language or options.target_lang or guess_language(options.reference[0])
+    return said or model_language or options.target_lang or test_language
 
 
 def _same_length(files: Sequence[tuple[str, list[str]]]) -> None:

@@ -14,7 +14,7 @@ from tfm_cli.options import option
 class InfoOptions:
     """Which model."""
 
-    model: str = option("run", "Model folder.", is_path=True, metavar="FOLDER")
+    model: str = option("run", "Model folder.", is_path=True, metavar="FOLDER", positional=True)
     json: bool = option(False, "Print the whole configuration as JSON.")
 
 

@@ -1,5 +1,6 @@
 """`tfm init`: a commented tfm.toml from a look at the user's files."""
 
+import math
 import re
 import sys
 from dataclasses import dataclass, replace
@@ -12,12 +13,15 @@ from tfm_cli.cli.options import InitOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import FILE_NAME, Settings, toml_value
 from tfm_cli.errors import TfmError
-from tfm_cli.text.corpus import check_exists, count_lines
+from tfm_cli.text.corpus import check_exists, count_lines, read_lines
+from tfm_cli.text.tokenizer import RESERVED
 from tfm_cli.transformer.shape import PRESETS
 
 # By the number of training pairs: (fewer than, vocabulary, network size).
 SIZES = ((10_000, 2_000, "tiny"), (50_000, 4_000, "tiny"), (200_000, 8_000, "small"), (2_000_000, 16_000, "small"))
 LARGE = (32_000, "base")
+# Every character of the text needs a token of its own, and a vocabulary of characters alone learns no words.
+LEAST_PIECES = 1_500
 EXAMPLES = {
     "source_lang": "de",
     "target_lang": "en",
@@ -35,11 +39,12 @@ SETS = (
 
 @dataclass(frozen=True)
 class Counted:
-    """How many pairs each of a project's sets holds."""
+    """How many pairs each of a project's sets holds, and how many different characters the training text has."""
 
     training: int = 0
     validation: int = 0
     test: int = 0
+    characters: int = 0
 
 
 def run(settings: Settings, screen: Screen) -> None:
@@ -53,7 +58,7 @@ def run(settings: Settings, screen: Screen) -> None:
             raise TfmError("init needs --source and --target", fix="Give the two files with the training text.")
         options = _asked(options, screen)
     counted = count(options)
-    options = propose(options, counted.training)
+    options = propose(options, counted)
     write_whole(path, render(options))
 
     rows = [(name, getattr(counted, name), *_files(options, *names)) for name, *names in SETS if getattr(counted, name)]
@@ -68,7 +73,8 @@ def run(settings: Settings, screen: Screen) -> None:
 
 def count(options: InitOptions) -> Counted:
     """The pairs in each set; a `TfmError` where a file is missing or two do not match."""
-    counts = {}
+    counts: dict[str, int] = {}
+    characters: set[str] = set()
     for name, source, target in SETS:
         files = getattr(options, source), getattr(options, target)
         if not any(files):
@@ -76,7 +82,7 @@ def count(options: InitOptions) -> Counted:
         if not all(files):
             absent = (target if files[0] else source).replace("_", "-")
             raise TfmError(f"the {name} text lacks its other side", fix=f"Give --{absent} too.")
-        lines = [count_lines(file) for file in files]
+        lines = [_count(file, characters) if name == "training" else count_lines(file) for file in files]
         if lines[0] != lines[1]:
             raise TfmError(
                 f"{files[0]} has {lines[0]:,} lines and {files[1]} has {lines[1]:,}",
@@ -85,12 +91,13 @@ def count(options: InitOptions) -> Counted:
         if not lines[0]:
             raise TfmError("the file is empty", where=files[0])
         counts[name] = lines[0]
-    return Counted(**counts)
+    return Counted(**counts, characters=len(characters))
 
 
-def propose(options: InitOptions, pairs: int) -> InitOptions:
-    """Fill what the user left open: sizes by the number of pairs, languages by the files' endings."""
-    vocabulary, preset = next(((v, p) for limit, v, p in SIZES if pairs < limit), LARGE)
+def propose(options: InitOptions, counted: Counted) -> InitOptions:
+    """Fill what the user left open: sizes by the number of pairs and of characters, languages by the files' endings."""
+    vocabulary, preset = next(((v, p) for limit, v, p in SIZES if counted.training < limit), LARGE)
+    vocabulary = max(vocabulary, math.ceil((counted.characters + RESERVED + LEAST_PIECES) / 100) * 100)
     return replace(
         options,
         vocab_size=options.vocab_size or vocabulary,
@@ -139,7 +146,7 @@ def _asked(options: InitOptions, screen: Screen) -> InitOptions:
         if answers[source]:
             answers[target] = _ask_file(screen, f"{name.capitalize()} text, target language")
     options = replace(options, **answers)  # type: ignore[arg-type]
-    preset = propose(options, count(options).training).preset
+    preset = propose(options, count(options)).preset
     return replace(options, preset=options.preset or screen.ask("Network size", str(preset), tuple(PRESETS)))
 
 
@@ -153,6 +160,15 @@ def _ask_file(screen: Screen, question: str, optional: bool = False) -> str | No
             return answer
         except TfmError as error:
             screen.warn(str(error) if answer else "a file is needed.")
+
+
+def _count(path: str, characters: set[str]) -> int:
+    """The lines of a file; its characters join ``characters``."""
+    number = 0
+    for line in read_lines(path, "replace"):
+        characters.update(line)
+        number += 1
+    return number
 
 
 def _files(options: InitOptions, source: str, target: str) -> tuple[str, str]:

@@ -41,10 +41,16 @@ class EvalOptions:
     hypothesis: str | None = option(
         None, "Score this file instead of translating; - is stdin.", is_path=True, group=FILES
     )
+    data: str = option(
+        "data", "Folder that preprocess wrote, whose test pairs stand in for these files.", is_path=True, group=FILES
+    )
     compare: Sequence[str] = option(
         [], "Other translations, each held against the scored one by paired bootstrap.", is_path=True, group=FILES
     )
     output: str | None = option(None, "Keep the translations in this file.", short="-o", is_path=True, group=FILES)
+    errors: str = option(
+        "strict", "Invalid UTF-8: stop there, or put U+FFFD.", choices=("strict", "replace"), group=FILES
+    )
     target_lang: str | None = option(
         None,
         "Target language, which picks BLEU's tokenizer; else the model's, or the file's ending.",

@@ -46,15 +46,19 @@ def _show(report: PreprocessReport, options: PreprocessOptions, screen: Screen) 
         screen.say(f"{report.held_out:,} of them are held out for validation (--valid-source names your own).")
     elif "valid" not in report.splits:
         screen.warn("there are no pairs for validation; --valid-source and --valid-target name some")
-    _show_doubts(report, screen)
+    _show_doubts(report, options, screen)
 
 
-def _show_doubts(report: PreprocessReport, screen: Screen) -> None:
+def _show_doubts(report: PreprocessReport, options: PreprocessOptions, screen: Screen) -> None:
     for role, split in report.splits.items():
         if split.empty:
             screen.warn(
                 f"{split.empty:,} {NAMES[role]} pairs have an empty side; they are kept, and will count in scores"
             )
+        if split.long:
+            what = f"{split.long:,} {NAMES[role]} pairs are longer than {options.max_length:,} tokens (--max-length)"
+            left_out = ", but the validation loss leaves the longest out" if role == "valid" else ""
+            screen.warn(f"{what}; they are kept, and will count in scores{left_out}")
         if split.leaked:
             what = f"{split.leaked:,} of {split.pairs:,} {NAMES[role]} sources occur in the training text too"
             if split.leaked < FEW * split.pairs:

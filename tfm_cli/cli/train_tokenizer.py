@@ -1,54 +1,88 @@
 """`tfm train-tokenizer`: learn the vocabulary and show what it does to the text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tfm_cli.cli.render import Meter, Screen
 from tfm_cli.config import Settings
+from tfm_cli.data.corpora import open_table
+from tfm_cli.data.options import TableOptions
 from tfm_cli.errors import TfmError
 from tfm_cli.text.corpus import read_lines
 from tfm_cli.text.options import TokenizerOptions
 from tfm_cli.text.tokenizer import FILES, RESERVED, Tokenizer, Tokenizers, is_unspaced
 
-SAMPLE = 2000  # lines of each file that the figures and examples come from
-EXAMPLES = 2  # of each file
+SAMPLE = 2000  # lines of each text that the figures and examples come from
+EXAMPLES = 2  # of each text
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """A file, or a column of a table."""
+
+    name: str
+    lines: Callable[[], Iterable[str]]
 
 
 def run(settings: Settings, screen: Screen) -> None:
     """Train, report, write."""
     options = settings[TokenizerOptions]
     output = Path(options.output)
-    groups = _inputs(options)
+    groups = _texts(settings)
     samples: dict[str, list[str]] = {}
     trained = []
-    for files in groups:
-        with screen.progress(f"Reading {', '.join(files)}", unit="lines") as meter:
-            trained.append(Tokenizer.train(_read(files, options.errors, samples, meter), options))
+    for texts in groups:
+        with screen.progress(f"Reading {', '.join(text.name for text in texts)}", unit="lines") as meter:
+            trained.append(Tokenizer.train(_read(texts, samples, meter), options))
     tokenizers = Tokenizers(*trained)
     _keep_or_replace(tokenizers, output, options.overwrite)
-    for files, tokenizer in zip(groups, trained, strict=True):
-        _report(tokenizer, {file: samples[file] for file in files}, options.vocab_size, screen)
+    for texts, tokenizer in zip(groups, trained, strict=True):
+        _report(tokenizer, {text.name: samples[text.name] for text in texts}, options.vocab_size, screen)
     screen.say(f"\nWritten: {', '.join(str(output / name) for name, _ in tokenizers.files())}")
     screen.next_step("tfm preprocess", "clean and encode the sentence pairs")
 
 
-def _inputs(options: TokenizerOptions) -> list[list[str]]:
-    """The files of each vocabulary."""
-    source, target = list(options.source), list(options.target)
+def _texts(settings: Settings) -> list[list[TrainingText]]:
+    """The texts of each vocabulary. What `preprocess` reads counts where nothing is said for this command itself."""
+    options, table = settings[TokenizerOptions], settings[TableOptions]
+    given = {"input": options.input, "source": options.source or options.target, "dataset": table.dataset}
+    own = [name for name, value in given.items() if value and settings.origin(name) != "link"]
+    if "dataset" in own and len(own) > 1:
+        raise TfmError("there is text in files and in a table", where="--dataset", fix=f"Leave out --{own[0]}, or it.")
+    if own == ["dataset"] or (table.dataset and not own):
+        both = _columns(table)
+        return [[side] for side in both] if options.separate else [both]
+    source, target = _files(options.source, options), _files(options.target, options)
     if not options.separate:
-        files = list(options.input) or source + target
-        if not files:
+        texts = _files(options.input, options) or source + target
+        if not texts:
             raise TfmError("there is no text to learn from", fix="Name files: --input train.de train.en.")
-        return [files]
+        return [texts]
     if not (source and target):
         raise TfmError("two vocabularies need two texts", where="--separate", fix="Give --source and --target.")
     return [source, target]
 
 
-def _read(files: Sequence[str], errors: str, samples: dict[str, list[str]], meter: Meter) -> Iterator[str]:
-    for file in files:
-        sample = samples.setdefault(file, [])
-        for number, line in enumerate(read_lines(file, errors), 1):
+def _files(paths: Sequence[str], options: TokenizerOptions) -> list[TrainingText]:
+    return [TrainingText(path, partial(read_lines, path, options.errors)) for path in paths]
+
+
+def _columns(table: TableOptions) -> list[TrainingText]:
+    """The two sides of a table's training pairs."""
+    corpus = open_table(table)["train"]
+
+    def column(i: int) -> Iterator[str]:
+        return (pair[i] for pair in corpus.pairs())
+
+    return [TrainingText(f"{corpus.name}, {side}", partial(column, i)) for i, side in enumerate(("source", "target"))]
+
+
+def _read(texts: Sequence[TrainingText], samples: dict[str, list[str]], meter: Meter) -> Iterator[str]:
+    for text in texts:
+        sample = samples.setdefault(text.name, [])
+        for number, line in enumerate(text.lines(), 1):
             if len(sample) < SAMPLE and line.strip():
                 sample.append(line)
             yield line
@@ -79,11 +113,11 @@ def _report(tokenizer: Tokenizer, samples: dict[str, list[str]], wanted: int, sc
     if tokenizer.vocab_size < wanted:
         screen.say(f"The text has no more repeated pieces, so it stays below the {wanted:,} tokens asked for.")
     rows = []
-    for file, lines in samples.items():
+    for name, lines in samples.items():
         ids = sum(map(len, tokenizer.encode_batch(lines)))
         unspaced = is_unspaced("".join(lines[:100]))
         units = sum(len(line) if unspaced else len(line.split()) for line in lines)
-        rows.append((file, f"{ids / max(units, 1):.2f}", "character" if unspaced else "word"))
+        rows.append((name, f"{ids / max(units, 1):.2f}", "character" if unspaced else "word"))
     screen.table(("text", "tokens", "per"), rows)
     screen.say("\nHow it cuts (a space or · is where a token begins):")
     for lines in samples.values():

@@ -3,14 +3,16 @@
 import json
 import math
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.cli.files import check_no_input
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.config import Settings
@@ -18,9 +20,9 @@ from tfm_cli.errors import TfmError
 from tfm_cli.text.corpus import check_exists, read_lines, read_pairs
 
 if TYPE_CHECKING:
-    from tfm_cli.translator import Batching, TextHypothesis, Translation, Translator, Warn
+    from tfm_cli.translator import Batching, TextHypothesis, Translation, Translator
 
-_SHOWN = 5  # warnings of one run that are shown
+_SHOWN = 5  # warnings of each kind that are shown at once
 
 
 def run(settings: Settings, screen: Screen) -> None:
@@ -28,17 +30,19 @@ def run(settings: Settings, screen: Screen) -> None:
     options, search = settings[TranslateOptions], settings[DecodeOptions]
     _check_files(options)
     job = Job(_load(options, screen), options, search)
-    warnings = Warnings(screen)
     # A bar and the translations would write over each other on one terminal.
     is_bare = job.is_conversation or (options.output == "-" and sys.stdout.isatty())
     progress = nullcontext() if is_bare else screen.progress("Translating", unit="lines")
-    with _output(options.output) as stream, progress as meter:
+    with (
+        closing(Warnings(screen, options.max_source_tokens)) as warnings,
+        written(options.output) as stream,
+        progress as meter,
+    ):
         for text in job.scores(warnings) if options.score is not None else job.translations(warnings):
             stream.write(text + "\n")
             stream.flush()
             if meter is not None:
                 meter.advance()
-    warnings.close()
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,14 @@ class Job:
         """Whether a person types the lines: each is then asked for and answered at once."""
         return self.options.input == "-" and sys.stdin.isatty()
 
-    def translations(self, warn: "Warn") -> Iterator[str]:
+    def translations(self, warnings: "Warnings") -> Iterator[str]:
         """The output for each line of the input: one line of text, or several with ``n_best``."""
         options = self.options
         lines = read_lines(options.input, options.errors)
         prefixes = read_lines(options.target_prefix, options.errors) if options.target_prefix is not None else None
         lines = _prompted(lines) if self.is_conversation else lines
-        for translation in self.translator.stream(lines, self.search, self.batching, prefixes, warn):
+        found = self.translator.stream(lines, self.search, self.batching, prefixes, warnings.unfinished, warnings.cut)
+        for translation in found:
             yield self.write(translation)
 
     def write(self, translation: "Translation") -> str:
@@ -78,11 +83,12 @@ class Job:
             return as_ranking(translation)
         return as_text(translation)
 
-    def scores(self, warn: "Warn") -> Iterator[str]:
+    def scores(self, warnings: "Warnings") -> Iterator[str]:
         """The score of each line of ``options.score`` as a translation of the same line of the input."""
         options = self.options
         pairs = read_pairs(options.input, options.score or "", options.errors)
-        for line, found in enumerate(self.translator.score(pairs, self.search, self.batching, warn), 1):
+        scored = self.translator.score(pairs, self.search, self.batching, on_cut=warnings.cut)
+        for line, found in enumerate(scored, 1):
             number = {"line": line, **_numbers(found, options.scores)}
             yield json.dumps(number, ensure_ascii=False) if options.format == "jsonl" else f"{found.score:.6f}"
 
@@ -132,48 +138,91 @@ def _prompted(lines: Iterable[str]) -> Iterator[str]:
 
 
 class Warnings:
-    """Shows the first few warnings of a run and counts the others."""
+    """Shows the first few warnings of each kind; at the end it counts them, and names every other line that was cut."""
 
-    def __init__(self, screen: Screen) -> None:
-        self.screen, self.count = screen, 0
+    def __init__(self, screen: Screen, max_source: int) -> None:
+        self.screen, self.max_source = screen, max_source
+        self._unfinished = self._cut = 0
+        self._spans: list[tuple[int, int]] = []  # first and last of the lines in a row whose cut was not shown
 
-    def __call__(self, message: str) -> None:
-        self.count += 1
-        if self.count <= _SHOWN:
+    def unfinished(self, message: str) -> None:
+        """A translation did not end by itself."""
+        self._unfinished += 1
+        if self._unfinished <= _SHOWN:
             self.screen.warn(message)
 
+    def cut(self, line: int, message: str) -> None:
+        """A line was too long; lines come in their order."""
+        self._cut += 1
+        if self._cut <= _SHOWN:
+            self.screen.warn(message)
+        elif self._spans and self._spans[-1][1] == line - 1:
+            self._spans[-1] = (self._spans[-1][0], line)
+        else:
+            self._spans.append((line, line))
+
     def close(self) -> None:
-        if self.count > _SHOWN:
-            self.screen.warn(f"{self.count - _SHOWN:,} more of these.")
+        """Say what was not shown."""
+        if self._unfinished > _SHOWN:
+            self.screen.warn(f"translations that did not end by themselves, all told: {self._unfinished:,}.")
+        if self._spans:
+            lines = "line" if self._cut == _SHOWN + 1 else "lines"
+            self.screen.warn(f"also cut to {self.max_source:,} tokens: {lines} {_listed(self._spans)}.")
+
+
+def _listed(spans: Iterable[tuple[int, int]]) -> str:
+    """``7, 9 to 11 and 15``."""
+    *others, last = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in spans]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _check_files(options: TranslateOptions) -> None:
     files = [name for name in (options.input, options.score, options.target_prefix) if name not in (None, "-")]
     for name in files:
         check_exists(name)
-        if Path(options.output).exists() and Path(options.output).samefile(name):
-            raise TfmError("the output would overwrite an input", where="--output", fix="Name another file.")
+    check_no_input(options.output, files)
 
 
 @contextmanager
-def _output(path: str) -> Iterator[TextIO]:
+def written(path: str) -> Iterator[TextIO]:
+    """A stream whose text is in the file ``path`` once all is written; where that fails, the file is as it was.
+
+    ``-`` is stdout. That, and what is no regular file (a pipe, a device), is written to at once.
+
+    Raises:
+        TfmError: ``path`` cannot be written.
+    """
     if path == "-":
         yield sys.stdout
         return
+    final = Path(path)
+    is_whole = final.is_file() or not final.exists()
+    if is_whole:
+        final = final.resolve()  # what a link points to is replaced, not the link
+    fresh = final.with_name(f".{final.name}.new") if is_whole else final
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        file = Path(path).open("w", encoding="utf-8", newline="\n")  # noqa: SIM115  (closed below)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        file = fresh.open("w", encoding="utf-8", newline="\n")
     except OSError as error:
         raise TfmError(f"cannot be written: {error.strerror}", where=path) from None
-    with file:
-        yield file
+    try:
+        with file:
+            yield file
+        if is_whole:
+            if final.exists():
+                shutil.copymode(final, fresh)
+            fresh.replace(final)
+    finally:
+        if is_whole:
+            fresh.unlink(missing_ok=True)
 
 
 def _load(options: TranslateOptions, screen: Screen) -> "Translator":
-    from tfm_cli.device import set_threads
+    from tfm_cli.device import pick_precision, set_threads
     from tfm_cli.translator import Translator
 
     threads = set_threads(options.threads)
     translator = Translator.load(options.model, options.device, options.precision)
-    screen.detail(f"Model: {', '.join(options.model)}; {translator.device}, {options.precision}, {threads} threads.")
+    precision = str(pick_precision(options.precision, translator.device)).removeprefix("torch.")
+    screen.detail(f"Model: {', '.join(options.model)}; {translator.device}, {precision}, {threads} threads.")
     return translator

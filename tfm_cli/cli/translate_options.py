@@ -17,7 +17,7 @@ class TranslateOptions:
         ("run",), "Model folder; several make an ensemble.", short="-m", is_path=True, metavar="FOLDER"
     )
     input: str = option("-", "File to translate, one sentence a line; - is stdin.", short="-i", is_path=True)
-    output: str = option("-", "File to write; - is stdout.", short="-o", is_path=True)
+    output: str = option("-", "File to write, whole or not at all; - is stdout.", short="-o", is_path=True)
     format: str = option(
         "text",
         "text: one translation a line (with --scores or --n-best, as in Moses: index from 0 ||| translation ||| score); "

@@ -25,7 +25,6 @@ def plan(
     batch_tokens: int,
     seed: int = 0,
     epoch: int = 0,
-    max_sentences: int | None = None,
     multiple: int = 1,
 ) -> Plan:
     """Cut an epoch into batches; the same (seed, epoch) gives the same batches on every machine.
@@ -33,7 +32,6 @@ def plan(
     Args:
         lengths: [N, 2] tokens of source and target.
         batch_tokens: the padded tokens of a batch, sentences times the longest one, stay within it on either side.
-        max_sentences: also no more sentences than this in a batch.
         multiple: lengths are padded up to a multiple of this, so that few shapes of batch occur (see `collate`).
     """
     # Raw bits of PCG64 are fixed by definition; NumPy's own shuffles may change from one version to the next.
@@ -41,7 +39,7 @@ def plan(
     longest = -(-lengths.max(axis=1, initial=0) // multiple) * multiple
     fitting = np.flatnonzero(longest <= batch_tokens)
     order = fitting[_by_length(lengths[fitting], random)]
-    ends = _cut(longest[order].tolist(), batch_tokens, max_sentences)
+    ends = _cut(longest[order].tolist(), batch_tokens)
     batches = np.split(order, ends[:-1]) if ends else []
     shuffled = np.argsort(random.random_raw(len(batches)), kind="stable")
     return Plan([batches[i] for i in shuffled], len(lengths) - len(fitting))
@@ -68,13 +66,13 @@ def _by_length(lengths: np.ndarray, random: np.random.PCG64) -> np.ndarray:
     return np.lexsort((random.random_raw(len(lengths)), np.where(longest % 2, -slack, slack), longest))
 
 
-def _cut(longest: list[int], batch_tokens: int, max_sentences: int | None) -> list[int]:
+def _cut(longest: list[int], batch_tokens: int) -> list[int]:
     """Where each batch ends; ``longest`` holds the longer side of each pair in order."""
     ends = []
     start = width = 0
     for i, length in enumerate(longest):
         width = max(width, length)
-        if (i + 1 - start) * width > batch_tokens or i - start == max_sentences:
+        if (i + 1 - start) * width > batch_tokens:
             ends.append(i)
             start, width = i, length
     return [*ends, len(longest)] if longest else []

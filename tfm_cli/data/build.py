@@ -22,13 +22,14 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass
 class SplitReport:
-    """What one split holds; ``leaked`` of its pairs have a source that is trained on."""
+    """What one split holds; ``leaked`` of its pairs have a source that is trained on, ``long`` exceed the longest length."""
 
     pairs: int = 0
     source_tokens: int = 0
     target_tokens: int = 0
     empty: int = 0
     leaked: int = 0
+    long: int = 0
 
 
 @dataclass
@@ -81,15 +82,17 @@ class Builder:
 
     def _write_aside(self, role: str, corpus: Corpus) -> list[str]:
         """Write validation or test pairs, every one of them; their sources."""
-        sources, empty = [], 0
+        sources, empty, long = [], 0, 0
         with SplitWriter.open(self.folder / f"{role}.arrow", texts=True) as writer:
             for pairs in self._chunks(role, corpus):
-                writer.write(self._encode(pairs))
+                encoded = self._encode(pairs)
+                writer.write(encoded)
+                long += sum(max(len(each.source), len(each.target)) > self.options.max_length for each in encoded)
                 sources += [source for source, _ in pairs]
                 empty += sum(cleaning.empty(*pair) is not None for pair in pairs)
         if not sources:
             raise TfmError("there is no sentence in it", where=corpus.name)
-        self.report.splits[role] = _summary(writer, empty)
+        self.report.splits[role] = _summary(writer, empty, long)
         return sources
 
     def _kept(self, corpus: Corpus) -> Iterator[list[Encoded]]:
@@ -148,5 +151,5 @@ class Builder:
             )
 
 
-def _summary(writer: SplitWriter, empty: int = 0) -> SplitReport:
-    return SplitReport(writer.pairs, writer.source_tokens, writer.target_tokens, empty)
+def _summary(writer: SplitWriter, empty: int = 0, long: int = 0) -> SplitReport:
+    return SplitReport(writer.pairs, writer.source_tokens, writer.target_tokens, empty, long=long)

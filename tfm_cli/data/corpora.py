@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tfm_cli.data.options import PreprocessOptions
+from tfm_cli.data.options import PreprocessOptions, TableOptions
 from tfm_cli.errors import TfmError
 from tfm_cli.text.corpus import COMPRESSED, STDIN, check_exists, count_lines, read_pairs
 
@@ -20,9 +20,10 @@ _READERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     ".jsonl": ("json", {}),
     ".ndjson": ("json", {}),
     ".arrow": ("arrow", {}),
-    # Else "NA" and "null" would be read as no text at all; a tab-separated file knows no quotes.
-    ".csv": ("csv", {"keep_default_na": False}),
-    ".tsv": ("csv", {"keep_default_na": False, "sep": "\t", "quoting": 3}),
+    # Else "NA" and "null" would be read as no text at all, and a lone \r as the end of a line; the \r of \r\n is taken
+    # off the last column below. A tab-separated file knows no quotes.
+    ".csv": ("csv", {"keep_default_na": False, "lineterminator": "\n"}),
+    ".tsv": ("csv", {"keep_default_na": False, "lineterminator": "\n", "sep": "\t", "quoting": 3}),
 }
 _LANGUAGE = re.compile(r"[a-z]{2}([-_][A-Za-z0-9]{2,8})*")
 
@@ -113,12 +114,19 @@ class Table(Corpus):
 def open_corpora(options: PreprocessOptions) -> dict[str, Corpus]:
     """The corpora named by ``options``, as train, valid and test; train is always among them.
 
+    Files for validation or test take the place of a table's own split.
+
     Raises:
-        TfmError: one side is missing, a file does not exist, or a table lacks a column or split.
+        TfmError: one side is missing, a file does not exist, a table lacks a column or split, or there is training text
+            in both.
     """
-    if options.dataset:
-        return dict(_open_tables(options, options.dataset))
-    corpora: dict[str, Corpus] = {}
+    if options.dataset and (options.source or options.target):
+        raise TfmError(
+            "there is training text in files and in a table",
+            where="--dataset",
+            fix="Leave out --source and --target, or it.",
+        )
+    corpora = open_table(options) if options.dataset else {}
     for role, prefix in (("train", ""), ("valid", "valid_"), ("test", "test_")):
         source, target = getattr(options, f"{prefix}source"), getattr(options, f"{prefix}target")
         if bool(source) != bool(target):
@@ -132,7 +140,16 @@ def open_corpora(options: PreprocessOptions) -> dict[str, Corpus]:
     return corpora
 
 
-def _open_tables(options: PreprocessOptions, name: str) -> Iterator[tuple[str, Corpus]]:
+def open_table(options: TableOptions) -> dict[str, Corpus]:
+    """The splits of ``options.dataset``, as train, valid and test; train is always among them.
+
+    Raises:
+        TfmError: it cannot be read, or lacks a column or split.
+    """
+    name = options.dataset
+    if not name:
+        raise TfmError("no table is named", fix="Give --dataset.")
+    corpora: dict[str, Corpus] = {}
     splits, content = _load(name, options.dataset_config)
     if "train" not in splits and len(splits) == 1:
         splits = {"train": next(iter(splits.values()))}
@@ -143,14 +160,13 @@ def _open_tables(options: PreprocessOptions, name: str) -> Iterator[tuple[str, C
         if split:
             rows = splits[split]
             digest = content or str(rows._fingerprint)
-            yield role, Table(f"{name} ({split})", rows, digest, *_sides(options, name, rows))
+            corpora[role] = Table(f"{name} ({split})", rows, digest, *_sides(options, name, rows))
+    return corpora
 
 
-def _sides(
-    options: PreprocessOptions, name: str, rows: Any
-) -> tuple[tuple[str, str] | None, tuple[str | None, str | None]]:
+def _sides(options: TableOptions, name: str, rows: Any) -> tuple[tuple[str, str] | None, tuple[str | None, str | None]]:
     """Which columns hold the two sides, or which keys of `translation`; and the languages."""
-    columns = list(rows.column_names or next(iter(rows), {}))
+    columns = {name.rstrip("\r"): name for name in rows.column_names or next(iter(rows), {})}
     languages = (options.source_lang, options.target_lang)
     if options.source_column or options.target_column:
         wanted = (options.source_column or "", options.target_column or "")
@@ -158,7 +174,7 @@ def _sides(
             if column not in columns:
                 what = f"there is no column {column!r}" if column else "two columns are needed"
                 raise TfmError(what, where=f"--{side}-column", fix=f"{name} has {', '.join(columns)}.")
-        return wanted, languages
+        return (columns[wanted[0]], columns[wanted[1]]), languages
     if "translation" not in columns:
         raise TfmError(
             "there is no column `translation`",
@@ -181,8 +197,7 @@ def _load(name: str, configuration: str | None) -> tuple[dict[str, Any], str]:
     from datasets.utils.tqdm import disable_progress_bars
 
     path = Path(name)
-    suffixes = [suffix for suffix in path.suffixes if suffix not in COMPRESSED]
-    reader = _READERS.get(suffixes[-1]) if suffixes else None
+    reader = _reader(path)
     if reader and not path.is_dir():
         check_exists(path)
     logging.set_verbosity_error()
@@ -190,6 +205,8 @@ def _load(name: str, configuration: str | None) -> tuple[dict[str, Any], str]:
     try:
         if path.is_dir() and ((path / "state.json").exists() or (path / "dataset_dict.json").exists()):
             loaded: Any = loading.load_from_disk(str(path))
+        elif path.is_dir() and reader:
+            loaded = loading.load_dataset(reader[0], data_dir=str(path), streaming=True, **reader[1])
         elif path.is_dir():
             loaded = loading.load_dataset(str(path), configuration, streaming=True)
         elif reader:
@@ -202,6 +219,18 @@ def _load(name: str, configuration: str | None) -> tuple[dict[str, Any], str]:
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     splits = dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
     return splits, _hash_files(files) if path.exists() else ""
+
+
+def _reader(path: Path) -> tuple[str, dict[str, Any]] | None:
+    """How to read a file of this name, or a folder whose files are all of one kind."""
+    if path.is_dir():
+        kinds = {suffix for file in path.rglob("*") if file.is_file() and (suffix := _suffix(file)) in _READERS}
+        return _READERS[kinds.pop()] if len(kinds) == 1 else None
+    return _READERS.get(_suffix(path))
+
+
+def _suffix(path: Path) -> str:
+    return next((suffix for suffix in reversed(path.suffixes) if suffix not in COMPRESSED), "")
 
 
 def _language(path: str) -> str | None:
@@ -225,7 +254,7 @@ def _hash_files(files: list[Path]) -> str:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else str(value).rstrip("\r")
 
 
 def _first_line(error: BaseException) -> str:

@@ -65,7 +65,15 @@ class DataFolder:
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
-        return Tokenizers.load(self.folder)
+        """What the pairs were encoded with; a `TfmError` where another tokenizer has been put in its place."""
+        tokenizers = Tokenizers.load(self.folder)
+        if tokenizers.fingerprint != self.info["tokenizer_fingerprint"]:
+            raise TfmError(
+                "the tokenizer is not the one that these pairs were encoded with",
+                where=str(self.folder),
+                fix="`tfm preprocess --overwrite` encodes them anew.",
+            )
+        return tokenizers
 
     @cached_property
     def train(self) -> Split | None:

@@ -1,4 +1,4 @@
-"""What ``tfm preprocess`` can be told."""
+"""What ``tfm preprocess`` can be told, and which of it ``tfm train-tokenizer`` can be told too."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ _FILES, _TABLE, _CLEANING = "Text files, line by line", "A table instead of file
 
 
 @dataclass(frozen=True)
-class PreprocessOptions:
-    """Where the sentence pairs come from, and which of them are for training."""
+class FileOptions:
+    """Two text files a set, line by line."""
 
     source: str | None = option(None, "Training sentences in the source language.", is_path=True, group=_FILES)
     target: str | None = option(None, "Their translations, line by line.", is_path=True, group=_FILES)
@@ -21,15 +21,28 @@ class PreprocessOptions:
         "strict", "Invalid UTF-8: stop there, or put U+FFFD.", choices=("strict", "replace"), group=_FILES
     )
 
+
+@dataclass(frozen=True)
+class TableOptions:
+    """A table, and which of its columns hold the two sides."""
+
     dataset: str | None = option(
-        None, "Data set of the Hugging Face hub, or a Parquet, CSV, TSV, JSON or Arrow file or folder.", group=_TABLE
+        None,
+        "Data set of the Hugging Face hub, or a Parquet, CSV, TSV, JSON or Arrow file or folder.",
+        may_be_path=True,
+        group=_TABLE,
     )
     dataset_config: str | None = option(None, "Configuration of that data set, such as de-en.", group=_TABLE)
     source_column: str | None = option(None, "Column to use instead of `translation`.", group=_TABLE)
     target_column: str | None = option(None, "Column to use instead of `translation`.", group=_TABLE)
-
     source_lang: str | None = option(None, "Source language, such as de; read off file names such as train.de.")
     target_lang: str | None = option(None, "Target language, such as en; read off file names such as train.en.")
+
+
+@dataclass(frozen=True)
+class PreprocessOptions(TableOptions, FileOptions):
+    """Where the sentence pairs come from, and which of them are for training."""
+
     tokenizer: str = option("tokenizer", "Folder that train-tokenizer wrote.", is_path=True)
     output: str = option("data", "Folder to write.", short="-o", is_path=True)
     valid_size: int | None = option(

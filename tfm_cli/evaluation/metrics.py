@@ -169,7 +169,24 @@ def _metrics(options: EvaluateOptions, language: str | None) -> dict[str, Metric
         "TER": lambda: TER(normalized=by_character, asian_support=by_character),
     }
     asked = {"BLEU": options.bleu, "chrF": options.chrf, "TER": options.ter}
-    return {name: build[name]() for name in build if asked[name] or not any(asked.values())}
+    return {name: _resampling(build[name]()) for name in build if asked[name] or not any(asked.values())}
+
+
+def _resampling(metric: Metric) -> Metric:
+    """Resamples score in numpy's float32, but those of no match in Python's 0.0, and the mean cannot add the two.
+
+    It can add an integer to either.
+    """
+    compute = metric._compute_score_from_stats
+
+    def compute_addable(stats: Any) -> Any:
+        result = compute(stats)
+        if type(result.score) is float and result.score.is_integer():
+            result.score = int(result.score)
+        return result
+
+    metric._compute_score_from_stats = compute_addable  # type: ignore[method-assign]
+    return metric
 
 
 def _bleu(tokenizer: str, lowercase: bool) -> BLEU:

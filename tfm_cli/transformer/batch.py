@@ -10,10 +10,9 @@ from torch import Tensor
 from tfm_cli.transformer.special import PAD
 
 
-def pad(rows: Sequence[Sequence[int] | np.ndarray], multiple: int = 1) -> Tensor:
-    """Rows of ids -> [B, longest] int64, padded on the right with PAD, the length rounded up to ``multiple``."""
-    longest = max((len(row) for row in rows), default=0)
-    longest = -(-max(longest, 1) // multiple) * multiple
+def pad(rows: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
+    """Rows of ids -> [B, longest] int64, padded on the right with PAD; at least one column."""
+    longest = max([1, *map(len, rows)])
     padded = torch.full((len(rows), longest), PAD, dtype=torch.int64)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = torch.as_tensor(row, dtype=torch.int64)

@@ -13,15 +13,17 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=8
 
 
 @settings(max_examples=200, deadline=None)
-@given(lengths=LENGTHS, budget=st.integers(1, 200), most=st.none() | st.integers(1, 5), epoch=st.integers(0, 3))
-def test_every_padded_batch_is_within_the_budget_and_every_pair_used_or_counted(lengths, budget, most, epoch) -> None:
-    made = plan(lengths, budget, seed=1, epoch=epoch, max_sentences=most)
+@given(lengths=LENGTHS, budget=st.integers(1, 200), multiple=st.integers(1, 4), epoch=st.integers(0, 3))
+def test_every_padded_batch_is_within_the_budget_and_every_pair_used_or_counted(
+    lengths, budget, multiple, epoch
+) -> None:
+    made = plan(lengths, budget, seed=1, epoch=epoch, multiple=multiple)
     used = np.concatenate([np.empty(0, int), *made.batches])
-    assert sorted(used) == [i for i, pair in enumerate(lengths) if pair.max() <= budget]
+    padded = -(-lengths.max(axis=1, initial=0) // multiple) * multiple
+    assert sorted(used) == np.flatnonzero(padded <= budget).tolist()
     assert made.left_out == len(lengths) - len(used)
     for batch in made.batches:
-        assert 0 < len(batch) <= (most or len(lengths))
-        assert len(batch) * lengths[batch].max() <= budget
+        assert 0 < len(batch) * padded[batch].max() <= budget
 
 
 def test_an_outlier_is_left_out_and_does_not_widen_a_batch() -> None:

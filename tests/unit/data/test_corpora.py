@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,40 @@ def test_languages_from_file_names(tmp_path: Path, source: str, target: str, exp
     for name in (source, target):
         (tmp_path / name).touch()
     assert FilePair(str(tmp_path / source), str(tmp_path / target)).languages == expected
+
+
+CSV = b'de,en\r\n"a\nb",x\ry\r\nlone\rcr,"q, z"\r\nNA,null\r\n'
+TSV = b'\xef\xbb\xbfde\ten\na\rb\tx\ry\n"c\td\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", CSV, [("a\nb", "x\ry"), ("lone\rcr", "q, z"), ("NA", "null")]),
+        ("a.tsv", TSV, [("a\rb", "x\ry"), ('"c', "d")]),
+        ("folder/train.csv", CSV, [("a\nb", "x\ry"), ("lone\rcr", "q, z"), ("NA", "null")]),
+    ],
+)
+def test_only_newlines_end_a_row(tmp_path: Path, name: str, content: bytes, expected: list[tuple[str, str]]) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    table = tmp_path / Path(name).parts[0]
+    corpora = open_corpora(PreprocessOptions(dataset=str(table), source_column="de", target_column="en"))
+    assert list(corpora["train"].pairs()) == expected
+
+
+def test_files_for_validation_stand_beside_a_table(tmp_path: Path) -> None:
+    (tmp_path / "valid.de").write_text("neu\n")
+    (tmp_path / "valid.en").write_text("new\n")
+    table = PreprocessOptions(dataset=str(_table(tmp_path / "a.jsonl")), source_lang="de", target_lang="en")
+    valid = str(tmp_path / "valid.de"), str(tmp_path / "valid.en")
+    corpora = open_corpora(replace(table, valid_source=valid[0], valid_target=valid[1]))
+    assert {role: list(corpus.pairs()) for role, corpus in corpora.items()} == {
+        "train": PAIRS,
+        "valid": [("neu", "new")],
+    }
+    with pytest.raises(TfmError, match="--test-source needs --test-target"):
+        open_corpora(replace(table, test_source=valid[0]))
+    with pytest.raises(TfmError, match="training text in files and in a table"):
+        open_corpora(replace(table, source=valid[0], target=valid[1]))

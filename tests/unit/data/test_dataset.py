@@ -196,6 +196,7 @@ def test_validation_and_test_pairs_are_all_kept_with_their_text(options: Preproc
     assert data.valid.pairs([1])[0][0].tolist() == [END]
     assert len(data.test) == 1 and report.held_out == 0
     assert (report.splits["valid"].empty, report.splits["valid"].leaked, report.splits["test"].leaked) == (1, 2, 0)
+    assert (report.splits["valid"].long, report.splits["test"].long) == (1, 0)
     assert list(report.splits) == ["train", "valid", "test"]
 
 
@@ -243,6 +244,19 @@ def test_loading_what_is_not_there_or_newer_or_damaged(options: PreprocessOption
     about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 99}))
     with pytest.raises(TfmError, match="format 99"):
         DataFolder.load(options.output)
+
+
+def test_another_tokenizer_of_the_same_size_is_noticed(options: PreprocessOptions) -> None:
+    other = Tokenizer.train([line.upper() for line in GERMAN + ENGLISH], TokenizerOptions(vocab_size=310))
+    same = Tokenizer.train(GERMAN + ENGLISH, TokenizerOptions(vocab_size=other.vocab_size))
+    Tokenizers(same).save(options.tokenizer)
+    preprocess(options)
+    Tokenizers(other).save(options.output)
+    data = DataFolder.load(options.output)
+    with pytest.raises(TfmError, match="not the one that these pairs were encoded with") as caught:
+        _ = data.tokenizers
+    assert other.vocab_size == same.vocab_size
+    assert caught.value.where == options.output
 
 
 @pytest.mark.parametrize(

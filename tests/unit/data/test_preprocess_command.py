@@ -37,3 +37,16 @@ def test_quiet_says_nothing_and_mistakes_exit_with_2(folder: Path, capsys: pytes
     (folder / "train.en").write_text("short\n")
     assert run(PREPROCESS) == 2
     assert "train.zh has 101 lines and train.en has 1" in capsys.readouterr().err
+
+
+def test_validation_pairs_that_are_too_long_are_counted_and_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "valid.zh").write_text(f"你好。\n{'你好。' * 200}\n", encoding="utf-8")
+    (folder / "valid.en").write_text("Hello.\nHello, hello.\n", encoding="utf-8")
+    assert run([*PREPROCESS, "--valid-source", "valid.zh", "--valid-target", "valid.en"]) == 0
+    shown = capsys.readouterr().err
+    assert (
+        "warning: 1 validation pairs are longer than 250 tokens (--max-length); they are kept, and will count in scores, "
+        "but the validation loss leaves the longest out" in shown
+    )

@@ -283,3 +283,10 @@ def test_a_thousand_sentences_take_seconds():
     start = time.perf_counter()
     evaluate(hypotheses, [references], EvaluateOptions(), "en")
     assert time.perf_counter() - start < 20
+
+
+def test_resamples_of_which_some_match_nothing_still_make_an_interval():
+    hypotheses, references = ["a b c d e f", "x", "y", "z"], [["a b c d e f", "1", "2", "3"]]
+    for score in evaluate(hypotheses, references, EvaluateOptions(bootstrap_samples=200), "en"):
+        assert score.interval is not None
+        assert score.interval[0] < score.interval[1]
