@@ -25,7 +25,9 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise TfmError(f"no device is called {name!r}", where="--device", fix="A number may follow, as in cuda:1.") from error
+        raise TfmError(
+            f"no device is called {name!r}", where="--device", fix="A number may follow, as in cuda:1."
+        ) from error
     count = torch.cuda.device_count() if kind == "cuda" else 1
     if not there[kind] or (device.index or 0) >= count:
         raise TfmError(f"this machine has no usable device {name}", where="--device", fix="Use --device auto or cpu.")

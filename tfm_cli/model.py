@@ -28,6 +28,8 @@ from tfm_cli.transformer.shape import Shape
 FORMAT = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
+KEYS = {"family", "shape", "settings", "about", "tokenizer_fingerprint", "parameters", "vocabulary", "versions"}
+
 FAMILIES: Mapping[str, str] = {"autoregressive": "tfm_cli.autoregressive.family:Autoregressive"}
 
 
@@ -174,7 +176,7 @@ def read_config(folder: Path) -> dict[str, Any]:
             where=str(folder),
             fix="Update tfm: pip install -U tfm-cli.",
         )
-    missing = {"family", "shape", "settings", "about", "tokenizer_fingerprint"} - config.keys()
+    missing = KEYS - config.keys()
     if missing:
         raise TfmError(f"{', '.join(sorted(missing))} is missing", where=str(file), fix="Copy the model folder again.")
     return config

@@ -21,11 +21,12 @@ class InfoOptions:
 def run(settings: Settings, screen: Screen) -> None:
     """Print a model's card on stdout."""
     options = settings[InfoOptions]
-    from tfm_cli.model import read_config
+    from tfm_cli.model import CONFIG, WEIGHTS, read_config
+    from tfm_cli.text.tokenizer import FILES
 
     folder = Path(options.model)
     config = read_config(folder)
-    size = sum(path.stat().st_size for path in folder.iterdir() if path.suffix in {".json", ".safetensors"})
+    size = sum((folder / name).stat().st_size for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).exists())
     if options.json:
         screen.result(json.dumps(config | {"bytes": size}, ensure_ascii=False, indent=2))
         return

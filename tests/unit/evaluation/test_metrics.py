@@ -276,7 +276,6 @@ def test_the_order_of_lines_does_not_matter(pairs, data):
     assert values[0] == pytest.approx(values[1])
 
 
-@pytest.mark.slow
 def test_a_thousand_sentences_take_seconds():
     hypotheses = [f"{n} {line}" for n in range(200) for line in HYPOTHESIS]
     references = [f"{n} {line}" for n in range(200) for line in REFERENCE]
