@@ -10,7 +10,9 @@ Python users need one class, loaded on first use so that ``import tfm_cli`` stay
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from tfm_cli.version import VERSION
+
+__version__ = VERSION
 __all__ = ["Translator", "__version__"]
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-import tfm_cli
 from tfm_cli.errors import TfmError
 from tfm_cli.text.tokenizer import Tokenizers
 from tfm_cli.transformer.family import Family
 from tfm_cli.transformer.network import Transformer
 from tfm_cli.transformer.shape import Shape
+from tfm_cli.version import VERSION
 
 FORMAT = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -172,7 +172,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise TfmError(f"the file is damaged ({error})", where=str(file), fix="Copy the model folder again.") from error
     if version > FORMAT:
         raise TfmError(
-            f"the model has format {version}, this tfm {tfm_cli.__version__} reads up to {FORMAT}",
+            f"the model has format {version}, this tfm {VERSION} reads up to {FORMAT}",
             where=str(folder),
             fix="Update tfm: pip install -U tfm-cli.",
         )
@@ -231,7 +231,7 @@ def describe(model: Model) -> dict[str, Any]:
         },
         "tokenizer_fingerprint": model.tokenizers.fingerprint,
         "about": model.about,
-        "versions": {"tfm": tfm_cli.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": {"tfm": VERSION, "torch": torch.__version__, "python": platform.python_version()},
     }
 
 
