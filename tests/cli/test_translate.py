@@ -40,7 +40,9 @@ def translate(folder: Path, *words: str, stdin: bytes = b"", **more: str) -> sub
 @contextmanager
 def running(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([*COMMAND, *words], cwd=folder, env=environment(), bufsize=0, **pipes) as process:
+    # Where the tests run in the background, Ctrl-C is ignored, and a child would inherit that.
+    heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)} if os.name == "posix" else {}
+    with subprocess.Popen([*COMMAND, *words], cwd=folder, env=environment(), bufsize=0, **pipes, **heed) as process:
         try:
             yield process
         finally:

@@ -80,12 +80,13 @@ def scaled_dot_product(
         return F.scaled_dot_product_attention(query, key, value, mask, dropout_p=float(p), is_causal=causal)  # type: ignore[arg-type]
     # In float32 also where the layers are bfloat16: the products are small, and oneDNN would compile a bfloat16 kernel for
     # each new shape of batch, which takes longer than it saves.
-    scores = (query.float() * query.shape[-1] ** -0.5) @ key.float().transpose(-2, -1)
+    wide = torch.promote_types(query.dtype, torch.float32)
+    scores = (query.to(wide) * query.shape[-1] ** -0.5) @ key.to(wide).transpose(-2, -1)
     if causal:
         scores = scores.masked_fill(~causal_mask(scores.shape[-1], scores.device), float("-inf"))
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    return (dropout(scores.softmax(-1)) @ value.float()).to(query.dtype)
+    return (dropout(scores.softmax(-1)) @ value.to(wide)).to(query.dtype)
 
 
 _FUSED_FROM = 512  # positions; beyond this the T x S scores no longer fit in cache
