@@ -67,7 +67,7 @@ class _FusedProjectionLoss(torch.autograd.Function):
             torch.mm(probabilities, weight, out=grad_states[begin : begin + chunk])
             grad_weight += probabilities.t() @ here
         states, grad_states = states[:count], grad_states[:count]
-        grad_states -= (1 - smoothing) * weight[target] + (share * weight.shape[0] * mean_weight).to(weight.dtype)
+        grad_states -= (1 - smoothing) * weight[target] + (smoothing * mean_weight).to(weight.dtype)
         grad_weight.index_add_(0, target, states.float(), alpha=smoothing - 1)
         grad_weight -= share * states.float().sum(0)
         ctx.save_for_backward(grad_states, grad_weight.to(weight.dtype))
