@@ -28,12 +28,16 @@ class Autoregressive(Family):
         return (self.network,)
 
     def loss(self, batch: Batch, progress: float) -> LossReport:
-        memory = self.network.encode(batch.source)
-        states = self.network.decode(decoder_input(batch.target), memory, causal=True)
-        total, nll = projection_loss(
-            states.flatten(0, 1), self.network.output_weight, batch.target.flatten(), self.label_smoothing
-        )
-        return LossReport(total, int((batch.target != PAD).sum()), {"nll": nll})
+        here, there = batch.packings or (None, None)
+        memory = self.network.encode(batch.source, here)
+        states = self.network.decode(decoder_input(batch.target), memory, causal=True, packing=there)
+        if there is None:
+            count, target = int((batch.target != PAD).sum()), batch.target.flatten()
+            total, nll = projection_loss(states.flatten(0, 1), self.network.output_weight, target, self.label_smoothing)
+        else:
+            count, target = there.count, there.pick(batch.target)
+            total, nll = projection_loss(states, self.network.output_weight, target, self.label_smoothing, count=count)
+        return LossReport(total, count, {"nll": nll})
 
     def decode(
         self,

@@ -48,13 +48,13 @@ def plan(
 def collate(
     pairs: Sequence[tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray]], multiple: int = 1
 ) -> "Batch":
-    """Pairs of ids that end with END -> source [B, S] and target [B, T], padded on the right to a ``multiple``."""
+    """Pairs of ids that end with END -> source [B, S] and target [B, T], padded on the right to a ``multiple``, packed."""
     import torch
 
     from tfm_cli.transformer.batch import Batch
 
     sources, targets = (_pad([pair[side] for pair in pairs], multiple) for side in (0, 1))
-    return Batch(torch.from_numpy(sources), torch.from_numpy(targets))
+    return Batch(torch.from_numpy(sources), torch.from_numpy(targets)).packed()
 
 
 def _by_length(lengths: np.ndarray, random: np.random.PCG64) -> np.ndarray:

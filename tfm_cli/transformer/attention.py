@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfm_cli.transformer.dropout import Dropout
+from tfm_cli.transformer.packing import Packing, from_heads, to_heads
 from tfm_cli.transformer.positions import rotate
 
 
@@ -26,7 +27,8 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
 class MultiHeadAttention(nn.Module):
     """``MultiHead(Q, K, V) = Concat(head_1..head_H) W^O`` with ``head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)``.
 
-    The heads' projections stand side by side in one matrix, keys and values in another.
+    The heads' projections stand side by side in one matrix, keys and values in another. Where a packing is given, what is
+    written as [B, T, D] below is rows [N, D] without padding (see `tfm_cli.transformer.packing`).
     """
 
     def __init__(self, dim: int, heads: int, dropout: float = 0.0, rotary: bool = False) -> None:
@@ -37,35 +39,51 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(dim, dim)
         self.dropout = Dropout(dropout)
 
-    def split(self, x: Tensor) -> Tensor:
-        """[B, T, D] -> [B, H, T, K]."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-
-    def project_memory(self, memory: Tensor, start: int = 0) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory: Tensor, start: int = 0, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
         """Keys and values, each [B, H, S, K], of memory [B, S, D] whose first position is ``start``."""
         key, value = self.key_value(memory).chunk(2, dim=-1)
-        key = self.split(key)
-        return (rotate(key, start) if self.rotary else key), self.split(value)
+        key, value = self._to_heads(key, packing), self._to_heads(value, packing)
+        return (rotate(key, start) if self.rotary else key), value
 
-    def project_query(self, x: Tensor, start: int = 0) -> Tensor:
+    def project_query(self, x: Tensor, start: int = 0, packing: Packing | None = None) -> Tensor:
         """Queries [B, H, T, K] of x [B, T, D] whose first position is ``start``."""
-        query = self.split(self.query(x))
+        query = self._to_heads(self.query(x), packing)
         return rotate(query, start) if self.rotary else query
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        packing: Packing | None = None,
     ) -> Tensor:
         """Attention of projected query [B, H, T, K] over key and value [B, H, S, K] -> [B, T, D].
 
         ``mask`` is broadcastable to [B, H, T, S]; ``causal`` hides later positions and takes T = S.
         """
         mixed = scaled_dot_product(query, key, value, mask, causal, self.dropout)
-        return self.output(mixed.transpose(1, 2).flatten(2))
+        return self.output(from_heads(mixed, packing, self.output.weight.dtype))
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        packing: Packing | None = None,
+        memory_packing: Packing | None = None,
+    ) -> Tensor:
         """Attention of x [B, T, D] over memory [B, S, D] -> [B, T, D]; self-attention where memory is x."""
-        key, value = self.project_memory(memory)
-        return self.attend(self.project_query(x), key, value, mask, causal)
+        key, value = self.project_memory(memory, packing=memory_packing)
+        return self.attend(self.project_query(x, packing=packing), key, value, mask, causal, packing)
+
+    def _to_heads(self, x: Tensor, packing: Packing | None) -> Tensor:
+        """Split off the heads. On a CPU they are float32 also where the layers are bfloat16: the products are small, and
+        oneDNN would compile a bfloat16 kernel for each new shape of batch, which takes longer than it saves."""
+        wide = torch.promote_types(x.dtype, torch.float32) if x.device.type == "cpu" else x.dtype
+        return to_heads(x, self.heads, packing, wide)
 
 
 def scaled_dot_product(
@@ -78,15 +96,18 @@ def scaled_dot_product(
     if query.device.type != "cpu" or key.shape[-2] > _FUSED_FROM:
         p = dropout.p if dropout.training else 0.0
         return F.scaled_dot_product_attention(query, key, value, mask, dropout_p=float(p), is_causal=causal)  # type: ignore[arg-type]
-    # In float32 also where the layers are bfloat16: the products are small, and oneDNN would compile a bfloat16 kernel for
-    # each new shape of batch, which takes longer than it saves.
-    wide = torch.promote_types(query.dtype, torch.float32)
-    scores = (query.to(wide) * query.shape[-1] ** -0.5) @ key.to(wide).transpose(-2, -1)
-    if causal:
-        scores = scores.masked_fill(~causal_mask(scores.shape[-1], scores.device), float("-inf"))
-    if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
-    return (dropout(scores.softmax(-1)) @ value.to(wide)).to(query.dtype)
+    batch, (length, size) = query.shape[:2], (key.shape[-2], query.shape[-1])
+    scores = _bias(mask, causal, length, query).expand(*batch, query.shape[-2], length).flatten(0, 1).contiguous()
+    scores = scores.baddbmm_(query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2), alpha=size**-0.5)
+    return torch.bmm(dropout(scores.softmax(-1)), value.flatten(0, 1)).unflatten(0, batch)
+
+
+def _bias(mask: Tensor | None, causal: bool, length: int, like: Tensor) -> Tensor:
+    """What is added to the scores: 0 where attention is allowed, minus infinity elsewhere."""
+    seen = causal_mask(length, like.device) if causal else None
+    allowed = mask if seen is None else seen if mask is None else mask & seen
+    bias = like.new_zeros((1, 1) if allowed is None else allowed.shape)
+    return bias if allowed is None else bias.masked_fill_(~allowed, float("-inf"))
 
 
 _FUSED_FROM = 512  # positions; beyond this the T x S scores no longer fit in cache

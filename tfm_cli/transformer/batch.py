@@ -1,12 +1,14 @@
 """What goes into a family and what comes out of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tfm_cli.transformer.hypothesis import Hypothesis as Hypothesis
+from tfm_cli.transformer.packing import Packing
 from tfm_cli.transformer.special import PAD
 
 
@@ -24,19 +26,30 @@ class Batch:
     """Sentence pairs as ids, padded on the right.
 
     ``source`` [B, S] ends each sentence with END; ``target`` [B, T] is the bare sentence followed by END, with no BEGIN:
-    each family adds what its decoder reads.
+    each family adds what its decoder reads. ``packings`` of both, where they are given, let a family skip the padding.
     """
 
     source: Tensor
     target: Tensor
+    packings: tuple[Packing, Packing] | None = None
 
     @classmethod
     def of(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "Batch":
         """Pad ids that already end with END."""
         return cls(pad(sources), pad(targets))
 
+    def packed(self) -> "Batch":
+        """The same with the packings of both sides; ids on the CPU."""
+        return replace(self, packings=(Packing.of(self.source), Packing.of(self.target)))
+
+    def pin(self) -> "Batch":
+        """The same in memory from which a GPU copies by itself."""
+        packings = self.packings and (self.packings[0].pin(), self.packings[1].pin())
+        return Batch(self.source.pin_memory(), self.target.pin_memory(), packings)
+
     def to(self, device: torch.device | str) -> "Batch":
-        return Batch(self.source.to(device, non_blocking=True), self.target.to(device, non_blocking=True))
+        packings = self.packings and (self.packings[0].to(device), self.packings[1].to(device))
+        return Batch(self.source.to(device, non_blocking=True), self.target.to(device, non_blocking=True), packings)
 
 
 @dataclass(frozen=True)
@@ -50,19 +63,3 @@ class LossReport:
     sum: Tensor
     count: int
     parts: dict[str, Tensor] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One translation as ids, without BEGIN and END.
-
-    ``score`` ranks hypotheses of one sentence; ``log_prob`` is the natural log of the model's probability, END included;
-    ``token_log_probs`` holds its terms, one per token and END's last where the sentence ended by itself;
-    ``finished`` is False where the length cap cut it.
-    """
-
-    tokens: list[int]
-    score: float
-    log_prob: float
-    token_log_probs: list[float]
-    finished: bool = True

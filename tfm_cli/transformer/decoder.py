@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from tfm_cli.transformer.cache import DecoderCache
 from tfm_cli.transformer.layers import DecoderLayer, LayerCache
+from tfm_cli.transformer.packing import Packing
 from tfm_cli.transformer.shape import Shape
 
 
@@ -19,15 +20,22 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(shape.dim) if shape.norm == "pre" else nn.Identity()
 
     def forward(
-        self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, *, causal: bool, mask: Tensor | None = None
+        self,
+        x: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor | None,
+        *,
+        causal: bool,
+        mask: Tensor | None = None,
+        packings: tuple[Packing | None, Packing | None] = (None, None),
     ) -> Tensor:
         """x [B, T, D] and memory [B, S, D] -> [B, T, D].
 
         ``memory_mask`` [B, 1, 1, S]. ``mask`` [B, 1, 1, T] is for the non-causal decoder: a causal one never sees the
-        padding on its right from a real position.
+        padding on its right from a real position. ``packings`` are those of memory and of x, which then are rows [N, D].
         """
         for layer in self.layers:
-            x = layer(x, memory, memory_mask, causal, mask)
+            x = layer(x, memory, memory_mask, causal, mask, packings)
         return self.norm(x)
 
     def start(self, memory: Tensor, memory_mask: Tensor | None) -> DecoderCache:

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from tfm_cli.transformer.attention import MultiHeadAttention
 from tfm_cli.transformer.dropout import Dropout
+from tfm_cli.transformer.packing import Packing
 from tfm_cli.transformer.shape import Shape
 
 
@@ -18,7 +19,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(shape.dim, shape.ffn_dim)
         self.outer = nn.Linear(shape.ffn_dim, shape.dim)
-        self.activation = F.relu if shape.activation == "relu" else F.gelu
+        self.activation = torch.relu_ if shape.activation == "relu" else F.gelu
         self.dropout = Dropout(shape.ffn_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -39,8 +40,8 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+            return self.dropout.add(x, sublayer(self.norm(x)))
+        return self.norm(self.dropout.add(x, sublayer(x)))
 
 
 class EncoderLayer(nn.Module):
@@ -54,8 +55,8 @@ class EncoderLayer(nn.Module):
         self.ffn = FeedForward(shape)
         self.attention_residual, self.ffn_residual = Residual(shape), Residual(shape)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        x = self.attention_residual(x, lambda h: self.attention(h, h, mask))
+    def forward(self, x: Tensor, mask: Tensor | None, packing: Packing | None = None) -> Tensor:
+        x = self.attention_residual(x, lambda h: self.attention(h, h, mask, packing=packing, memory_packing=packing))
         return self.ffn_residual(x, self.ffn)
 
 
@@ -75,10 +76,18 @@ class DecoderLayer(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, causal: bool, mask: Tensor | None = None
+        self,
+        x: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor | None,
+        causal: bool,
+        mask: Tensor | None = None,
+        packings: tuple[Packing | None, Packing | None] = (None, None),
     ) -> Tensor:
-        x = self.attention_residual(x, lambda h: self.attention(h, h, mask, causal))
-        x = self.cross_residual(x, lambda h: self.cross(h, memory, memory_mask))
+        """``packings`` are those of memory and of x."""
+        there, here = packings
+        x = self.attention_residual(x, lambda h: self.attention(h, h, mask, causal, here, here))
+        x = self.cross_residual(x, lambda h: self.cross(h, memory, memory_mask, False, here, there))
         return self.ffn_residual(x, self.ffn)
 
     def step(self, x: Tensor, cache: "LayerCache", start: int, memory_mask: Tensor | None) -> Tensor:

@@ -1,12 +1,15 @@
 """Cross-entropy with label smoothing (section 5.4)."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tfm_cli.transformer.packing import ROWS
 from tfm_cli.transformer.special import PAD
 
-_ROWS = 128  # the number of rows in a product is a multiple of this
+_LOGITS = 1 << 23  # that exist at one time
 
 
 def label_smoothed(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -33,57 +36,56 @@ def label_smoothed(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Te
 class _FusedProjectionLoss(torch.autograd.Function):
     """The loss and its gradient in one visit to the logits, a chunk of positions at a time.
 
-    With ``p`` the softmax, the gradient of the logits is ``p - (1 - e) onehot - e / V``. Only p is as wide as the vocabulary;
-    the two constant terms reach states and weight through sums and single rows, without a pass over N x V of their own.
+    With ``p`` the softmax, the gradient of the logits is ``p - (1 - e) onehot - e / V``. The last term reaches states and
+    weight through sums, without a pass over N x V of its own. The first ``count`` rows count; the others get no gradient.
     """
 
     @staticmethod
     def forward(
-        ctx: torch.autograd.function.FunctionCtx,
-        states: Tensor,
-        weight: Tensor,
-        target: Tensor,
-        smoothing: float,
-        chunk: int,
+        ctx: Any, states: Tensor, weight: Tensor, target: Tensor, smoothing: float, chunk: int, count: int
     ) -> tuple[Tensor, Tensor]:
-        share = smoothing / weight.shape[0]
         mean_weight = weight.float().mean(0)
-        count = len(states)
-        # Rows of zeros fill up the last chunk: they add nothing to the weight's gradient, and products have few shapes.
-        states = F.pad(states, (0, 0, 0, -count % _ROWS))
         nll, true_logits = torch.zeros((), device=states.device), torch.zeros((), device=states.device)
         grad_states = torch.empty_like(states)
         grad_weight = torch.zeros_like(weight, dtype=torch.float32)
+        logits, probabilities = (states.new_empty(min(chunk, len(states)), len(weight)) for _ in range(2))
         for begin in range(0, len(states), chunk):
-            here, ids = states[begin : begin + chunk], target[begin : begin + chunk, None]
-            logits = here @ weight.t()
-            true_logit = logits[: len(ids)].gather(1, ids).float()
-            highest = logits.amax(-1, keepdim=True)
-            probabilities = logits.softmax(-1)
-            # The largest probability is 1 / sum(exp(logit - highest)), which gives the normaliser without another pass.
-            normaliser = highest.float() - probabilities.amax(-1, keepdim=True).float().log()
-            nll += (normaliser[: len(ids)] - true_logit).sum()
-            true_logits += true_logit.sum()
-            torch.mm(probabilities, weight, out=grad_states[begin : begin + chunk])
-            grad_weight += probabilities.t() @ here
-        states, grad_states = states[:count], grad_states[:count]
-        grad_states -= (1 - smoothing) * weight[target] + (smoothing * mean_weight).to(weight.dtype)
-        grad_weight.index_add_(0, target, states.float(), alpha=smoothing - 1)
-        grad_weight -= share * states.float().sum(0)
+            here = states[begin : begin + chunk]
+            real = max(0, min(len(here), count - begin))
+            ids = target[begin : begin + real, None]
+            z, p = logits[: len(here)], probabilities[: len(here)]
+            torch.mm(here, weight.t(), out=z)
+            torch.softmax(z, -1, out=p)
+            true = p[:real].gather(1, ids)
+            # A probability that underflows counts as the smallest there is: its gradient is the same.
+            nll -= true.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
+            true_logits += z[:real].gather(1, ids).float().sum()
+            p.view(-1).put_(torch.arange(real, device=p.device) * len(weight) + ids[:, 0], true[:, 0] - (1 - smoothing))
+            p[real:] = 0
+            torch.mm(p, weight, out=grad_states[begin : begin + chunk])
+            grad_weight += p.t() @ here
+        total = states[:count].float().sum(0)
+        grad_states[:count] -= (smoothing * mean_weight).to(weight.dtype)
+        grad_weight -= smoothing / len(weight) * total
         ctx.save_for_backward(grad_states, grad_weight.to(weight.dtype))
         # The uniform part of the loss sums (log-normaliser - mean logit) over the positions.
-        uniform = nll + true_logits - (states.float() @ mean_weight).sum()
+        uniform = nll + true_logits - total @ mean_weight
         return (1 - smoothing) * nll + smoothing * uniform, nll
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        grad_states, grad_weight = ctx.saved_tensors  # type: ignore[attr-defined]
-        scale = grads[0]
-        return grad_states * scale.to(grad_states.dtype), grad_weight * scale.to(grad_weight.dtype), None, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+        grad_states, grad_weight = ctx.saved_tensors
+        scale = grads[0].to(grad_states.dtype)
+        return grad_states * scale, grad_weight * scale, None, None, None, None
 
 
 def projection_loss(
-    states: Tensor, weight: Tensor, target: Tensor, smoothing: float, chunk: int = 512
+    states: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    smoothing: float,
+    chunk: int | None = None,
+    count: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """`label_smoothed` of ``states @ weight.T`` without ever holding all logits; PAD positions cost nothing.
 
@@ -92,14 +94,20 @@ def projection_loss(
         weight: [V, D] of the same type.
         target: [N] ids.
         chunk: positions whose logits exist at one time.
+        count: given, only the first ``count`` rows have a target, and the others are PAD; N then has few values.
     """
-    real = (target != PAD).nonzero().squeeze(1)
-    if len(real) < len(target):
-        states, target = states[real], target[real]
+    if count is None:
+        real = (target != PAD).nonzero().squeeze(1)
+        count = len(real)
+        if count < len(target):
+            states, target = states[real], target[real]
+        # Rows of zeros fill up the last chunk, so that products have few shapes.
+        states = F.pad(states, (0, 0, 0, -count % ROWS))
+    chunk = chunk or max(1, _LOGITS // len(weight) // ROWS) * ROWS
     if not torch.is_grad_enabled():
-        parts = zip(states.split(chunk), target.split(chunk), strict=True)
+        parts = zip(states[:count].split(chunk), target[:count].split(chunk), strict=True)
         sums = [torch.stack(label_smoothed(here @ weight.t(), ids, smoothing)) for here, ids in parts]
         total, nll = torch.stack(sums).sum(0) if sums else torch.zeros(2, device=states.device)
         return total, nll
-    total, nll = _FusedProjectionLoss.apply(states, weight, target, smoothing, chunk)
+    total, nll = _FusedProjectionLoss.apply(states, weight, target, smoothing, chunk, count)
     return total, nll.detach()

@@ -11,7 +11,9 @@ from tfm_cli.transformer.attention import padding_mask
 from tfm_cli.transformer.cache import DecoderCache
 from tfm_cli.transformer.decoder import Decoder
 from tfm_cli.transformer.dropout import Dropout
+from tfm_cli.transformer.embedding import embed
 from tfm_cli.transformer.encoder import Encoder
+from tfm_cli.transformer.packing import Packing
 from tfm_cli.transformer.positions import position_encoding
 from tfm_cli.transformer.shape import Shape
 from tfm_cli.transformer.special import PAD
@@ -19,10 +21,11 @@ from tfm_cli.transformer.special import PAD
 
 @dataclass(frozen=True)
 class Memory:
-    """The encoder's answer: ``states`` [B, S, D] and ``mask`` [B, 1, 1, S]."""
+    """The encoder's answer: ``states`` [B, S, D], or rows [N, D] with their packing, and ``mask`` [B, 1, 1, S]."""
 
     states: Tensor
     mask: Tensor
+    packing: Packing | None = None
 
 
 class Transformer(nn.Module):
@@ -66,28 +69,42 @@ class Transformer(nn.Module):
         """[V, D]: the matrix that turns states into logits, the target embedding itself where tied."""
         return self.target_embedding.weight if self.output is None else self.output.weight
 
-    def embed_source(self, ids: Tensor) -> Tensor:
-        """[B, S] -> [B, S, D]: embedding times sqrt(D), plus positions, dropout."""
-        return self._embed(ids, self.source_embedding, self.source_positions, 0)
+    def embed_source(self, ids: Tensor, packing: Packing | None = None) -> Tensor:
+        """[B, S] -> [B, S, D], or rows [N, D]: embedding times sqrt(D), plus positions, dropout."""
+        return self._embed(ids, self.source_embedding, self.source_positions, 0, packing)
 
-    def embed_target(self, ids: Tensor, start: int = 0) -> Tensor:
-        """[B, T] -> [B, T, D], the first column at position ``start``."""
-        return self._embed(ids, self.target_embedding, self.target_positions, start)
+    def embed_target(self, ids: Tensor, start: int = 0, packing: Packing | None = None) -> Tensor:
+        """[B, T] -> [B, T, D], or rows [N, D], the first column at position ``start``."""
+        return self._embed(ids, self.target_embedding, self.target_positions, start, packing)
 
-    def _embed(self, ids: Tensor, embedding: nn.Embedding, positions: nn.Module | None, start: int) -> Tensor:
-        x = embedding(ids) * math.sqrt(self.shape.dim)
+    def _embed(
+        self, ids: Tensor, embedding: nn.Embedding, positions: nn.Module | None, start: int, packing: Packing | None
+    ) -> Tensor:
+        x = embed(ids if packing is None else packing.pick(ids), embedding.weight, math.sqrt(self.shape.dim))
         if positions is not None:
-            x = x + positions(ids.shape[1], start)
+            table = positions(ids.shape[1], start)
+            x = x + (table if packing is None else F.embedding(packing.positions, table))
         return self.dropout(x)
 
-    def encode(self, source: Tensor) -> Memory:
-        """Ids [B, S], padded with PAD -> what the decoder reads."""
+    def encode(self, source: Tensor, packing: Packing | None = None) -> Memory:
+        """Ids [B, S], padded with PAD -> what the decoder reads; in rows without padding where their packing is given."""
         mask = padding_mask(source, PAD)
-        return Memory(self.encoder(self.embed_source(source), mask), mask)
+        x = self.embed_source(source, packing)
+        return Memory(self.encoder(x, mask, packing), mask, packing)
 
-    def decode(self, target: Tensor, memory: Memory, *, causal: bool, mask: Tensor | None = None) -> Tensor:
-        """Ids [B, T] -> states [B, T, D] of every position at once."""
-        return self.decoder(self.embed_target(target), memory.states, memory.mask, causal=causal, mask=mask)
+    def decode(
+        self,
+        target: Tensor,
+        memory: Memory,
+        *,
+        causal: bool,
+        mask: Tensor | None = None,
+        packing: Packing | None = None,
+    ) -> Tensor:
+        """Ids [B, T] -> states [B, T, D] of every position at once, or rows [N, D] where their packing is given."""
+        x = self.embed_target(target, packing=packing)
+        packings = (memory.packing, packing)
+        return self.decoder(x, memory.states, memory.mask, causal=causal, mask=mask, packings=packings)
 
     def start(self, memory: Memory) -> DecoderCache:
         """A cache before the first target token."""
