@@ -1,0 +1,79 @@
+"""What `tfm export` writes is enough for a program that knows nothing of tfm."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from safetensors.numpy import load_file, save_file
+
+pytest.importorskip("ctranslate2")
+
+from tests.unit.engines.models import SENTENCES, saved_model, trained_model
+from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.engines.ctranslate2 import Unsuited
+from tfm_cli.engines.export import export_ctranslate2
+from tfm_cli.errors import TfmError
+from tfm_cli.folder import WEIGHTS
+from tfm_cli.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return trained_model(tmp_path_factory.mktemp("model") / "run")
+
+
+@pytest.mark.parametrize("tie", ["all", "decoder"])
+def test_the_note_runs_as_it_stands_and_translates_like_tfm(tie, tmp_path):
+    folder = saved_model(tmp_path / "run", tie=tie)
+    export_ctranslate2(folder, tmp_path / "out")
+    note = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", note, re.DOTALL)[1]
+    code += f"\nimport json, sys\nassert 'torch' not in sys.modules\nprint(json.dumps(translate({SENTENCES!r})))\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "out", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    cap = DecodeOptions(max_length_ratio=0.0, max_length_extra=256)  # CTranslate2's default
+    assert json.loads(done.stdout) == Translator.load(folder, device="cpu").translate(SENTENCES, cap)
+
+
+def test_int8_is_smaller(folder, tmp_path):
+    for kind in ("float32", "int8"):
+        export_ctranslate2(folder, tmp_path / kind, kind)
+    small, large = ((tmp_path / kind / "model.bin").stat().st_size for kind in ("int8", "float32"))
+    assert small < large
+
+
+def test_only_an_export_is_replaced(folder, tmp_path):
+    output = tmp_path / "out"
+    export_ctranslate2(folder, output)
+    with pytest.raises(TfmError, match="already there"):
+        export_ctranslate2(folder, output)
+    export_ctranslate2(folder, output, "int8", overwrite=True)
+    assert json.loads((output / "tfm.json").read_text())["quantization"] == "int8"
+    with pytest.raises(TfmError, match="something else"):
+        export_ctranslate2(folder, folder, overwrite=True)
+    assert (folder / WEIGHTS).is_file()
+
+
+def test_a_weight_without_a_place_is_refused_and_nothing_is_left(tmp_path):
+    folder = trained_model(tmp_path / "run")
+    weights = load_file(folder / WEIGHTS)
+    save_file({**weights, "network.extra": weights["network.encoder.norm.bias"]}, folder / WEIGHTS)
+    with pytest.raises(Unsuited, match=r"network\.extra"):
+        export_ctranslate2(folder, tmp_path / "out")
+    missing = {name: value for name, value in weights.items() if name != "network.encoder.norm.bias"}
+    save_file(missing, folder / WEIGHTS)
+    with pytest.raises(TfmError, match=r"network\.encoder\.norm\.bias"):
+        export_ctranslate2(folder, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_damaged_weights_are_named(tmp_path):
+    folder = trained_model(tmp_path / "run")
+    (folder / WEIGHTS).write_bytes(b"no tensors")
+    with pytest.raises(TfmError, match="safetensors"):
+        export_ctranslate2(folder, tmp_path / "out")
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(TfmError, match="missing"):
+        export_ctranslate2(folder, tmp_path / "out")

@@ -1,0 +1,128 @@
+"""What machine does the work of `translate` and `eval`, and with which engine."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tfm_cli.cli.render import Screen
+from tfm_cli.errors import TfmError
+from tfm_cli.options import check, option
+
+if TYPE_CHECKING:
+    from tfm_cli.engines.choice import Wish
+    from tfm_cli.translator import Translator
+
+MACHINE = "Machine"
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """Engine, device, precision and threads."""
+
+    engine: str = option(
+        "auto",
+        "What runs the model: torch; or ctranslate2, which is faster on a CPU and writes the same; "
+        "auto takes it where it is installed and can do what is asked for.",
+        choices=("auto", "torch", "ctranslate2"),
+        group=MACHINE,
+    )
+    device: str = option("auto", "cpu, cuda, mps, or auto for the best one here.", group=MACHINE)
+    precision: str = option(
+        "float32",
+        "Number type of the weights; int8 is ctranslate2's, smaller and faster, not quite the same translations.",
+        choices=("auto", "float32", "bfloat16", "int8"),
+        group=MACHINE,
+    )
+    threads: int | None = option(
+        None, "CPU threads in all (default: OMP_NUM_THREADS, else the cores here).", minimum=1, group=MACHINE
+    )
+    workers: int | None = option(
+        None,
+        "ctranslate2: batches translated at once, which share the threads (default: one a thread, with batches of 1 line one).",
+        minimum=1,
+        group=MACHINE,
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def open_translator(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool = False) -> "Translator":
+    """Load the model with the engine asked for, or with torch where ``auto`` finds that CTranslate2 cannot do what is wished.
+
+    Args:
+        one_by_one: lines come one at a time, so that batches cannot share the threads.
+
+    Raises:
+        TfmError: the engine asked for cannot do what is wished.
+    """
+    reason = _reason_for_torch(wish, machine, screen)
+    if reason is None:
+        from tfm_cli.engines.ctranslate2 import Unsuited
+
+        try:
+            return _open_ctranslate2(wish, machine, screen, one_by_one)
+        except Unsuited as error:
+            if machine.engine == "ctranslate2":
+                raise TfmError(error.what, where=error.where, fix="Use --engine torch.") from error
+            reason = error.what
+            screen.say(f"Engine: torch, since CTranslate2 does not take this model: {reason}.")
+    if machine.precision == "int8":
+        raise TfmError(
+            f"torch does not compute in int8, and ctranslate2 is no help: {reason}", where="--precision int8"
+        )
+    return _open_torch(wish, machine, screen)
+
+
+def _reason_for_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> str | None:
+    """Why torch runs the model; None where CTranslate2 does. What the user may not expect is said."""
+    from tfm_cli.engines.choice import is_cpu, is_installed, obstacle
+
+    if machine.engine == "torch":
+        return "--engine torch is given"
+    must = machine.engine == "ctranslate2"
+    if not is_installed():
+        if must:
+            fix = "pip install 'tfm-cli[fast]', or use --engine torch."
+            raise TfmError("the package ctranslate2 is not installed", where="--engine ctranslate2", fix=fix)
+        return "it is not installed (pip install 'tfm-cli[fast]')"
+    if must and machine.device not in ("auto", "cpu"):
+        raise TfmError(f"it runs on the CPU here, not on {machine.device}", where="--engine ctranslate2")
+    if not must and not is_cpu(machine.device):
+        return "it runs on the CPU here"
+    reason = obstacle(wish)
+    if reason and must:
+        raise TfmError(f"CTranslate2 {reason}", where="--engine ctranslate2", fix="Use --engine torch.")
+    if reason:
+        screen.say(f"Engine: torch, since CTranslate2 {reason}.")
+    return reason and f"CTranslate2 {reason}"
+
+
+def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool) -> "Translator":
+    from tfm_cli.engines import ctranslate2
+    from tfm_cli.threads import thread_count
+    from tfm_cli.translator import Translator
+
+    precision = "float32" if machine.precision == "auto" else machine.precision
+    threads = thread_count(machine.threads)
+    workers = machine.workers or (1 if one_by_one else threads)
+    each = max(1, threads // workers)
+    if one_by_one and precision == "int8" and machine.threads is None:
+        each = 1  # the products of one line are small in int8, too small to share out
+    engine, tokenizers = ctranslate2.load(wish.folders[0], precision, workers, each, screen.detail)
+    screen.detail(f"Model: {wish.folders[0]}; cpu, {precision}, {threads} threads.")
+    screen.detail(f"Engine: ctranslate2; {workers} workers with {each} threads each.")
+    return Translator(engine, tokenizers)
+
+
+def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> "Translator":
+    if machine.workers is not None and machine.engine == "torch":
+        raise TfmError("torch translates one batch at a time", where="--workers", fix="Leave it out.")
+    from tfm_cli.device import pick_precision, set_threads
+    from tfm_cli.engines import pytorch
+    from tfm_cli.translator import Translator
+
+    threads = set_threads(machine.threads)
+    engine, tokenizers = pytorch.load(wish.folders, machine.device, machine.precision)
+    precision = str(pick_precision(machine.precision, engine.device)).removeprefix("torch.")
+    screen.detail(f"Model: {', '.join(wish.folders)}; {engine.device}, {precision}, {threads} threads.")
+    return Translator(engine, tokenizers)

@@ -1,0 +1,65 @@
+"""The engine that is torch itself: every family, every option, every device."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tfm_cli.autoregressive.family import Autoregressive, Ensemble
+from tfm_cli.device import pick_device, pick_precision
+from tfm_cli.engines.engine import Sentences
+from tfm_cli.errors import TfmError
+from tfm_cli.model import Model, decode_options, load_model
+from tfm_cli.text.tokenizer import Tokenizers
+from tfm_cli.transformer.batch import Batch, pad
+from tfm_cli.transformer.family import Family
+from tfm_cli.transformer.hypothesis import Hypothesis
+
+
+class TorchEngine:
+    """One family, or an ensemble of several, on a device."""
+
+    workers = 1
+
+    def __init__(self, family: Family, device: torch.device | str = "cpu") -> None:
+        self.family, self.device = family, torch.device(device)
+
+    @property
+    def default_options(self) -> Any:
+        return decode_options(self.family)
+
+    def decode(self, batch: Sentences, options: Any, with_scores: bool = True) -> list[list[Hypothesis]]:
+        return self.family.decode(pad(batch.sources).to(self.device), options, batch.targets, batch.lines)
+
+    def score(self, batch: Sentences, options: Any) -> list[Hypothesis]:
+        return self.family.score(Batch.of(batch.sources, batch.targets or []).to(self.device), options)
+
+
+def load(
+    folders: Sequence[str | Path], device: str = "auto", precision: str = "float32"
+) -> tuple[TorchEngine, Tokenizers]:
+    """Read model folders; see `tfm_cli.translator.Translator.load`."""
+    place = pick_device(device)
+    models = [load_model(each, place, pick_precision(precision, place)) for each in folders]
+    return TorchEngine(_together(models, folders), place), models[0].tokenizers
+
+
+def _together(models: Sequence[Model], folders: Sequence[str | Path]) -> Family:
+    """The one family, or an ensemble of all."""
+    if not models:
+        raise TfmError("no model is named", where="--model")
+    if len(models) == 1:
+        return models[0].family
+    families: list[Autoregressive] = []
+    for model, folder in zip(models, folders, strict=True):
+        if not isinstance(model.family, Autoregressive):
+            raise TfmError(f"a model of the family {model.family_name} cannot join an ensemble", where=str(folder))
+        if model.tokenizers.fingerprint != models[0].tokenizers.fingerprint:
+            raise TfmError(
+                f"this model has another tokenizer than {folders[0]}",
+                where=str(folder),
+                fix="An ensemble takes models trained on one data folder.",
+            )
+        families.append(model.family)
+    return Ensemble(families)
