@@ -1,0 +1,125 @@
+"""What every family that writes all positions at once must hold to, whichever way it writes."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from tfm_cli.families import FAMILIES
+from tfm_cli.model import build_family
+from tfm_cli.nonautoregressive.family import NonAutoregressive
+from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions, NonAutoregressiveOptions
+from tfm_cli.transformer.batch import Batch, pad
+from tfm_cli.transformer.shape import Shape
+from tfm_cli.transformer.special import BEGIN, BLANK, END, MASK, PAD
+
+SHAPE = Shape(dim=16, ffn_dim=32, heads=2, encoder_layers=1, decoder_layers=2, dropout=0.1)
+VOCAB = 30
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("oneshot", {}, {}),
+    ("oneshot", {"length": "predict"}, {"length_scale": 1.5, "length_beam": 3}),
+    ("oneshot", {"glancing": True}, {}),
+    ("maskpredict", {}, {"iterations": 3, "length_beam": 2}),
+    ("ctc", {}, {}),
+    ("ctc", {"glancing": True}, {}),
+    ("dag", {}, {}),
+    ("dag", {"glancing": True}, {"paths": "greedy"}),
+    ("dag", {}, {"paths": "viterbi"}),
+]
+every_case = pytest.mark.parametrize(("name", "settings", "decode"), CASES)
+
+
+def made(name: str, settings: dict[str, Any]) -> NonAutoregressive:
+    torch.manual_seed(5)
+    family = build_family(name, SHAPE, VOCAB, VOCAB, settings)
+    assert isinstance(family, NonAutoregressive)
+    with torch.no_grad():
+        family.network.target_embedding.weight.normal_()[[BEGIN, MASK, BLANK]] = 0  # else one word stood everywhere
+    return family
+
+
+def sources(count: int) -> list[list[int]]:
+    draw = torch.Generator().manual_seed(2)
+    lengths = torch.randint(1, 12, (count,), generator=draw).tolist()
+    return [[*torch.randint(5, VOCAB, (n,), generator=draw).tolist(), END] for n in lengths]
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "autoregressive"])
+def test_the_class_obeys_what_the_table_says_and_its_constructor_takes_it(name: str) -> None:
+    entry = FAMILIES[name]
+    assert entry.load().obeys == entry.obeys
+    names = {f for options in (NonAutoregressiveOptions, NonAutoregressiveDecodeOptions) for f in _fields(options)}
+    assert entry.obeys <= names | {"label_smoothing"}
+    defaults = NonAutoregressiveOptions()
+    settings = {name: getattr(defaults, name) for name in _fields(NonAutoregressiveOptions) & entry.obeys}
+    build_family(name, SHAPE, VOCAB, VOCAB, settings)
+
+
+def test_every_option_of_these_families_is_obeyed_by_one() -> None:
+    names = _fields(NonAutoregressiveOptions) | _fields(NonAutoregressiveDecodeOptions)
+    assert names <= frozenset().union(*(entry.obeys for entry in FAMILIES.values()))
+
+
+@every_case
+def test_a_batch_of_64_gives_what_64_batches_of_one_give(
+    name: str, settings: dict[str, Any], decode: dict[str, Any]
+) -> None:
+    family, options = made(name, settings).eval(), NonAutoregressiveDecodeOptions(**decode)
+    given = sources(64)
+    together = [hypotheses[0] for hypotheses in family.decode(pad(given), options)]
+    for source, hypothesis in zip(given, together, strict=True):
+        alone = family.decode(pad([source]), options)[0][0]
+        assert alone.tokens == hypothesis.tokens
+        assert alone.finished == hypothesis.finished
+        assert alone.score == pytest.approx(hypothesis.score, abs=1e-4)
+        assert alone.token_log_probs == pytest.approx(hypothesis.token_log_probs, abs=1e-3)
+
+
+@every_case
+def test_translations_hold_no_control_token_and_terms_that_add_up(
+    name: str, settings: dict[str, Any], decode: dict[str, Any]
+) -> None:
+    family = made(name, settings).eval()
+    for hypotheses in family.decode(pad(sources(16)), NonAutoregressiveDecodeOptions(**decode)):
+        assert len(hypotheses) == 1
+        assert not {PAD, BEGIN, END, MASK, BLANK} & set(hypotheses[0].tokens)
+        assert hypotheses[0].log_prob == pytest.approx(sum(hypotheses[0].token_log_probs), abs=1e-4)
+        assert len(hypotheses[0].token_log_probs) == len(hypotheses[0].tokens) + hypotheses[0].finished
+
+
+@every_case
+def test_the_loss_of_a_batch_is_the_sum_of_its_pairs(
+    name: str, settings: dict[str, Any], decode: dict[str, Any]
+) -> None:
+    family = made(name, settings).eval()
+    given = sources(8)
+    whole = family.loss(Batch.of(given, given[::-1]), 1.0)
+    parts = [family.loss(Batch.of([s], [t]), 1.0) for s, t in zip(given, given[::-1], strict=True)]
+    assert whole.count == sum(part.count for part in parts)
+    for figure in ("sum", "nll"):
+        total, pieces = _figure(whole, figure), [_figure(part, figure) for part in parts]
+        assert total == pytest.approx(sum(pieces), rel=1e-3)
+
+
+@every_case
+def test_packed_batches_have_the_loss_of_padded_ones(
+    name: str, settings: dict[str, Any], decode: dict[str, Any]
+) -> None:
+    family = made(name, settings).eval()
+    padded = Batch.of(sources(6), sources(6)[::-1])
+    assert _figure(family.loss(padded.packed(), 1.0), "sum") == pytest.approx(
+        _figure(family.loss(padded, 1.0), "sum"), rel=1e-5
+    )
+
+
+@every_case
+def test_no_batch_at_all(name: str, settings: dict[str, Any], decode: dict[str, Any]) -> None:
+    assert made(name, settings).eval().decode(pad([])[:0], NonAutoregressiveDecodeOptions(**decode)) == []
+
+
+def _fields(options: type) -> frozenset[str]:
+    return frozenset(options.__dataclass_fields__)  # type: ignore[attr-defined]
+
+
+def _figure(report: Any, name: str) -> float:
+    return float((report.sum if name == "sum" else report.parts[name]).detach())

@@ -1,0 +1,134 @@
+"""Connectionist temporal classification: slots that say a token or nothing, read by merging and dropping (Graves et al. 2006).
+
+The decoder's row has a fixed number of slots per source token, more than a translation needs; where in it the words stand is
+summed over in training, so no length is predicted (Libovický and Helcl 2018).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tfm_cli.nonautoregressive.family import CONTROLS, NonAutoregressive, hypothesis, most_likely, without_end
+from tfm_cli.nonautoregressive.glancing import choose, first_look, share
+from tfm_cli.nonautoregressive.lattice import collapse, ctc_align, ctc_sum, needed_slots, owners
+from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
+from tfm_cli.nonautoregressive.projection import log_normalisers, needed_logits, summed_log_normalisers
+from tfm_cli.nonautoregressive.slots import blank_row, on_grid, or_impossible, slot_counts, slot_states
+from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
+from tfm_cli.transformer.network import Memory, Transformer
+from tfm_cli.transformer.special import BLANK, END, PAD
+
+SAID = tuple(sorted({*CONTROLS, END} - {BLANK}))  # no slot says these
+
+
+class Ctc(NonAutoregressive):
+    """``upsample`` slots per source token, END included.
+
+    A pair whose translation needs more slots than there are has no probability; it is left out of the loss and counted.
+    """
+
+    obeys = OBEYS["ctc"]
+
+    def __init__(
+        self,
+        network: Transformer,
+        upsample: int = 2,
+        glancing: bool = False,
+        glancing_start: float = 0.5,
+        glancing_end: float | None = None,
+    ) -> None:
+        super().__init__(network)
+        self.upsample = upsample
+        self.glancing = (glancing_start, 0.3 if glancing_end is None else glancing_end) if glancing else None
+
+    # -- training
+
+    def loss(self, batch: Batch, progress: float) -> LossReport:
+        """The negative log-likelihood, summed over all ways to write each translation. ``unusable`` counts pairs left out.
+
+        All paths visit every slot, so that the slots' log-normalisers stand outside of the sum over paths.
+        """
+        memory, target = self.encode(batch), without_end(batch.target)
+        ids, real = blank_row(slot_counts(memory, self.upsample))
+        slots = real.sum(1)
+        usable = needed_slots(target) <= slots
+        if self.training and self.glancing:
+            ids = self._shown(memory, ids, real, target, progress)
+        states = slot_states(self.network, memory, ids, real)
+        logits = needed_logits(on_grid(states, real), self.network.output_weight, with_blank(target))
+        paths = ctc_sum(logits, target, slots)[usable].sum()
+        counting = (usable[:, None] & real)[real]
+        total = summed_log_normalisers(states[counting], self.network.output_weight) - paths
+        count = int((batch.target[usable] != PAD).sum())
+        return LossReport(total, count, {"nll": total.detach(), "unusable": (~usable).sum()})
+
+    def _shown(self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor, progress: float) -> Tensor:
+        """A first look, then ids [B, L] in which a share of the slots that err say what the best path says there."""
+        with first_look(ids.device):
+            states = slot_states(self.network, memory, ids, real)
+            logits = needed_logits(on_grid(states, real), self.network.output_weight, with_blank(target))
+            guess = torch.full_like(ids, PAD)
+            guess[real] = most_likely(self.network, states, SAID)[0]
+        slots = real.sum(1)
+        aligned = ctc_align(logits, target, slots)
+        real = real & (needed_slots(target) <= slots)[:, None]
+        wrong = ((guess != aligned) & real).sum(1)
+        shown = choose((share(progress, *self.glancing or (0, 0)) * wrong).round(), real)
+        return torch.where(shown, aligned, ids)
+
+    # -- use
+
+    @torch.inference_mode()
+    def decode(
+        self,
+        source: Tensor,
+        options: NonAutoregressiveDecodeOptions,
+        prefix: list[list[int]] | None = None,
+        lines: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The best single path, collapsed; ``length_scale`` stretches or shrinks the row of slots."""
+        self.check(options, prefix)
+        if not len(source):
+            return []
+        memory = self.network.encode(source)
+        ids, real = blank_row(slot_counts(memory, self.upsample * options.length_scale))
+        states = slot_states(self.network, memory, ids, real)
+        return [[found] for found in read(*self.write(states, real, SAID))]
+
+    @torch.inference_mode()
+    def score(self, batch: Batch, options: NonAutoregressiveDecodeOptions | None = None) -> list[Hypothesis]:
+        """By the best path that says the translation. One that needs more slots than there are has no probability."""
+        memory, target = self.network.encode(batch.source), without_end(batch.target)
+        scale = options.length_scale if options else 1.0
+        ids, real = blank_row(slot_counts(memory, self.upsample * scale))
+        states, slots = slot_states(self.network, memory, ids, real), real.sum(1)
+        logits = needed_logits(on_grid(states, real), self.network.output_weight, with_blank(target))
+        normalisers = on_grid(log_normalisers(states, self.network.output_weight), real)
+        aligned = ctc_align(logits, target, slots)
+        column = torch.where(aligned == BLANK, 0, 1 + owners(aligned, collapse(aligned)))
+        terms = logits.gather(2, column.clamp(max=target.shape[1])[..., None])[..., 0] - normalisers
+        found = read(aligned, terms.masked_fill(~real, 0))
+        return or_impossible(found, target, needed_slots(target) <= slots)
+
+
+def with_blank(target: Tensor) -> Tensor:
+    """The words that the lattice of targets [B, T] asks about: BLANK, then the tokens; [B, 1 + T]."""
+    return F.pad(target, (1, 0), value=BLANK)
+
+
+def read(ids: Tensor, log_probs: Tensor) -> list[Hypothesis]:
+    """What slots [B, L] say, padded with PAD and 0. A token's term is that of all its slots and the blanks before it.
+
+    The blanks at the end are the term of the ending, so that the terms add up to the path's log-probability.
+    """
+    kept = collapse(ids)
+    counts = kept.sum(1).tolist()
+    tokens = ids[kept].tolist()
+    terms = log_probs.new_zeros(len(ids), max(counts) + 1).scatter_add(1, owners(ids, kept), log_probs).tolist()
+    found, begin = [], 0
+    for count, row in zip(counts, terms, strict=True):
+        found.append(hypothesis(tokens[begin : begin + count], row[:count], row[count]))
+        begin += count
+    return found

@@ -1,0 +1,30 @@
+"""Glancing: the decoder is shown a part of the translation in training, the more the more it gets wrong.
+
+Glancing Transformer (Qian et al. 2021, section 3): a first pass without gradient tells how many positions are wrong, a share
+of that number of positions is revealed, and the second pass learns what stayed hidden. Using the model is untouched by it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+
+def share(progress: float, start: float, end: float) -> float:
+    """What part of the wrong positions is revealed: from ``start`` to ``end`` along a line as progress goes from 0 to 1."""
+    return start + (end - start) * min(max(progress, 0.0), 1.0)
+
+
+def choose(count: Tensor, among: Tensor) -> Tensor:
+    """Of the True positions of ``among`` [B, T], ``count`` [B] at random in each row, or all: [B, T] bool."""
+    noise = torch.rand(among.shape, device=among.device).masked_fill(~among, 2.0)
+    rank = noise.argsort(1).argsort(1)
+    return (rank < count[:, None]) & among
+
+
+@contextmanager
+def first_look(device: torch.device) -> Iterator[None]:
+    """Compute without gradient, and give back every random number drawn: the pass after it has the same dropout."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
+        yield
