@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tfm_cli.data.dataset import preprocess
 from tfm_cli.data.options import PreprocessOptions
+from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
 from tfm_cli.text.options import TokenizerOptions
 from tfm_cli.text.tokenizer import Tokenizer, Tokenizers
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
@@ -63,10 +64,12 @@ def trainer(
     shape: Shape = TINY,
     learning: dict[str, object] | None = None,
     validation: dict[str, object] | None = None,
+    nonautoregressive: dict[str, object] | None = None,
     **run: object,
 ) -> Trainer:
     """A trainer on one CPU thread in float32, whose options may be overridden."""
     options = RunOptions(data=str(data), output=str(output), device="cpu", precision="float32", threads=1, **run)  # type: ignore[arg-type]
     learn = LearningOptions(**{"batch_tokens": 256, "learning_rate": 5e-3, "warmup_steps": 50, **(learning or {})})  # type: ignore[arg-type]
     watch = ValidationOptions(**{"patience": 0, "samples": 1, **(validation or {})})  # type: ignore[arg-type]
-    return prepare(options, learn, watch, shape)
+    writing = NonAutoregressiveOptions(**(nonautoregressive or {}))  # type: ignore[arg-type]
+    return prepare(options, learn, watch, shape, nonautoregressive=writing)

@@ -17,12 +17,13 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.errors import TfmError
+from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
 from tfm_cli.options import Spec, check, option
 
 FILE_NAME = "tfm.toml"
 NOTHING: tuple[Any, ...] = (None, "", [], ())
 T = TypeVar("T")
-Presets = Callable[[str], Mapping[str, Any]]
+Presets = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 # What one command writes is what the next one reads: {(command, key): the key whose value it takes when it has none}.
 LINKS: dict[tuple[str, str], tuple[str, str]] = {
@@ -38,13 +39,16 @@ LINKS: dict[tuple[str, str], tuple[str, str]] = {
     ("eval", "model"): ("train", "output"),
     ("average", "model"): ("train", "output"),
     ("info", "model"): ("train", "output"),
+    ("export", "model"): ("train", "output"),
+    ("eval", "engine"): ("translate", "engine"),
+    ("eval", "precision"): ("translate", "precision"),
     ("eval", "source"): ("preprocess", "test-source"),
     ("eval", "reference"): ("preprocess", "test-target"),
     ("eval", "data"): ("preprocess", "output"),
     # What is scored is what `translate` writes. Its seed is left out: in `eval` that of the intervals has this name too.
     **{
         ("eval", f.name.replace("_", "-")): ("translate", f.name.replace("_", "-"))
-        for f in fields(DecodeOptions)
+        for f in (*fields(DecodeOptions), *fields(NonAutoregressiveDecodeOptions))
         if f.name not in ("n_best", "seed")
     },
 }
@@ -75,12 +79,15 @@ class Key:
     def expected(self) -> str:
         """What a value must be, in words."""
         one = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}[self.kind]
+        one = " or ".join([one, *(toml_value(word) for word in self.spec.words)])
         return f"a list of {one}, such as [1, 2]" if self.many and self.kind is not str else one
 
     def parse(self, text: Any) -> Any:
         """Read a value from the command line, where all but flags is text."""
         if isinstance(text, list):
             return [self.parse(item) for item in text]
+        if text in self.spec.words:
+            return text
         try:
             return self.kind(text)
         except ValueError:
@@ -93,6 +100,8 @@ class Key:
         return self._accept_one(value)
 
     def _accept_one(self, value: Any) -> Any:
+        if value in self.spec.words:
+            return value
         if self.kind is float and type(value) is int:
             return float(value)
         if type(value) is not self.kind:
@@ -208,6 +217,25 @@ class Settings:
         """Where a value comes from: ``default``, ``link``, ``preset``, ``project``, ``file`` or ``command line``."""
         return self._origins.get(field_name, "default")
 
+    def given(self, *kinds: type) -> list[str]:
+        """The options of these sections, by field name, that the user wrote: on the command line or in the project file.
+
+        A name that a section before them has too is that one's.
+        """
+        found: list[str] = []
+        seen: set[str] = set()
+        for section in self._sections:
+            names = [f.name for f in fields(section) if f.name not in seen]
+            seen |= set(names)
+            if section in kinds:
+                found += [name for name in names if self.origin(name) in ("project", "file", "command line")]
+        return found
+
+    def place(self, field_name: str) -> str:
+        """Where the user wrote an option, for a message: the file, table and key, or the option's name."""
+        name, table = _hyphens(field_name), {"file": self.command, "project": "project"}.get(self.origin(field_name))
+        return f"{self.project.path}: [{table}] {name}" if self.project and table else f"--{name}"
+
     def require(self, *field_names: str) -> None:
         """Raise a `TfmError` that names all of these options which have no value, and where to write them."""
         known, values = keys(self._sections), self.as_dict()
@@ -238,7 +266,7 @@ def resolve(
     Args:
         project: a checked project (`Project.check`).
         given: values from the command line by field name; only those that the user wrote.
-        presets: the values that the option ``preset`` stands for.
+        presets: the values that the option ``preset`` stands for, from all options settled without it.
 
     Raises:
         TfmError: a value out of bounds, naming the file and key or the option; or all required values that are missing.
@@ -253,10 +281,9 @@ def resolve(
         ("file", {f: table[k.name] for f, k in known.items() if k.name in table}),
         ("command line", {f: given[f] for f in known if f in given}),
     ]
-    if presets and (
-        preset := next((v["preset"] for _, v in reversed(layers) if "preset" in v), known["preset"].default)
-    ):
-        layers.insert(2, ("preset", {f: v for f, v in presets(preset).items() if f in known}))
+    if presets:
+        settled = {f: k.default for f, k in known.items()} | {f: v for _, layer in layers for f, v in layer.items()}
+        layers.insert(2, ("preset", {f: v for f, v in presets(settled).items() if f in known}))
     values, origins = {}, {}
     for origin, layer in layers:
         for name, value in layer.items():

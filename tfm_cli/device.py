@@ -1,21 +1,42 @@
 """Which device, float type and number of threads to work with."""
 
-import os
+import ctypes
 
 import torch
 
 from tfm_cli.errors import TfmError
+from tfm_cli.threads import thread_count
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("auto", "float32", "bfloat16")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
-def pick_device(name: str) -> torch.device:
-    """``auto`` takes CUDA, then MPS, then the CPU.
+def pick_device(name: str, local_rank: int | None = None) -> torch.device:
+    """``auto`` takes CUDA, then MPS, then the CPU. One of several processes on a machine takes the GPU of its ``local_rank``.
 
     Raises:
         TfmError: where a device is named that this machine lacks.
     """
+    device = _named_device(name)
+    if local_rank is None or device.type != "cuda":
+        return device
+    if device.index is not None and device.index != local_rank:
+        raise TfmError(
+            f"process {local_rank} on this machine takes the GPU of that number, not {device}",
+            where="--device",
+            fix="Use --device cuda, and CUDA_VISIBLE_DEVICES to choose among GPUs.",
+        )
+    if local_rank >= (count := torch.cuda.device_count()):
+        raise TfmError(
+            f"this machine has {count} GPUs, and process {local_rank} (counted from 0) finds none left",
+            where="--device",
+            fix=f"Start torchrun with --nproc-per-node {count}.",
+        )
+    return torch.device("cuda", local_rank)
+
+
+def _named_device(name: str) -> torch.device:
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         return torch.device(next(device for device in ("cuda", "mps", "cpu") if there[device]))
@@ -51,14 +72,22 @@ def has_native_bfloat16(device: torch.device) -> bool:
     return False
 
 
-def set_threads(count: int | None) -> int:
-    """Set the CPU threads of torch: ``count``, else OMP_NUM_THREADS, else the cores this process may use. Returns them."""
-    if count is None:
-        told = os.environ.get("OMP_NUM_THREADS", "")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        count = int(told) if told.isdigit() and int(told) > 0 else cores
+def set_threads(count: int | None, processes: int = 1) -> int:
+    """Set the CPU threads of torch to `thread_count` of the two. Returns them."""
+    count = thread_count(count, processes)
     # Threads inherit this when they start, so it comes first. Adam's moments of rare words decay into denormal numbers, on
     # which a CPU is many times slower.
     torch.set_flush_denormal(True)
     torch.set_num_threads(count)
+    _keep_freed_memory()
     return count
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc reuse the arrays of one step in the next: it would give large ones back, and the kernel zero them anew."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # another C library
+        return
+    mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+    mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)

@@ -1,4 +1,4 @@
-"""A model folder <-> objects. The one place that picks a family by name.
+"""A model folder <-> objects.
 
 A folder holds all that is needed to translate, anywhere: ``config.json`` (format version, family, shape, languages, scores,
 versions), ``model.safetensors``, the tokenizer, and ``README.md``, the card that a person reads. No pickle is ever loaded.
@@ -8,8 +8,7 @@ import json
 import platform
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from importlib import import_module
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,21 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.errors import TfmError
+from tfm_cli.families import family_entry
+from tfm_cli.folder import CARD as CARD
+from tfm_cli.folder import CONFIG as CONFIG
+from tfm_cli.folder import FORMAT, read_shape, read_tokenizers
+from tfm_cli.folder import WEIGHTS as WEIGHTS
+from tfm_cli.folder import read_config as read_config
+from tfm_cli.nonautoregressive.family import NonAutoregressive
+from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
 from tfm_cli.text.tokenizer import Tokenizers
 from tfm_cli.transformer.family import Family
 from tfm_cli.transformer.network import Transformer
 from tfm_cli.transformer.shape import Shape
 from tfm_cli.version import VERSION
-
-FORMAT = 1
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-
-KEYS = {"family", "shape", "settings", "about", "tokenizer_fingerprint", "parameters", "vocabulary", "versions"}
-
-FAMILIES: Mapping[str, str] = {"autoregressive": "tfm_cli.autoregressive.family:Autoregressive"}
 
 
 @dataclass
@@ -64,13 +65,13 @@ def build_family(
     name: str, shape: Shape, source_vocab: int, target_vocab: int, settings: Mapping[str, Any] | None = None
 ) -> Family:
     """A family with fresh weights drawn from torch's global random state."""
-    if name not in FAMILIES:
-        raise TfmError(f"no family is called {name!r}", where="--family", fix=f"There are {', '.join(FAMILIES)}.")
-    module, attribute = FAMILIES[name].split(":")
-    family: Family = getattr(import_module(module), attribute)(
-        Transformer(shape, source_vocab, target_vocab), **(settings or {})
-    )
+    family: Family = family_entry(name).load()(Transformer(shape, source_vocab, target_vocab), **(settings or {}))
     return family
+
+
+def decode_options(family: Family) -> DecodeOptions | NonAutoregressiveDecodeOptions:
+    """The options by which a family decodes where nobody says otherwise."""
+    return NonAutoregressiveDecodeOptions() if isinstance(family, NonAutoregressive) else DecodeOptions()
 
 
 def save_model(folder: str | Path, model: Model, weights: Mapping[str, Tensor] | None = None) -> None:
@@ -104,14 +105,8 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu", dtype: to
     """
     folder = Path(folder)
     config = read_config(folder)
-    shape = _shape(config["shape"], folder)
-    tokenizers = Tokenizers.load(folder)
-    if tokenizers.fingerprint != config["tokenizer_fingerprint"]:
-        raise TfmError(
-            "the tokenizer is not the one that this model was trained with",
-            where=str(folder),
-            fix="Put back the tokenizer files saved with the model.",
-        )
+    shape = read_shape(config, folder)
+    tokenizers = read_tokenizers(config, folder)
     family = build_family(
         config["family"], shape, tokenizers.source.vocab_size, tokenizers.target.vocab_size, config["settings"]
     )
@@ -146,42 +141,6 @@ def average_models(folders: Sequence[Path]) -> tuple[Model, dict[str, Tensor]]:
     return model, {name: (tensor / len(folders)).float() for name, tensor in total.items()}
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """The checked ``config.json`` of a model folder, without loading a weight."""
-    file = folder / CONFIG
-    if not folder.is_dir():
-        raise TfmError(
-            "there is no such model folder", where=str(folder), fix="Train one with `tfm train`, or name it by --model."
-        )
-    if not file.is_file():
-        pickles = [path.name for path in folder.iterdir() if path.suffix in {".pt", ".pth", ".bin", ".ckpt", ".pkl"}]
-        if pickles:
-            raise TfmError(
-                f"{pickles[0]} is a pickle, which could run code when loaded; tfm reads safetensors only",
-                where=str(folder),
-            )
-        raise TfmError(
-            f"this is not a model folder, it has no {CONFIG}",
-            where=str(folder),
-            fix="Name the folder `tfm train` wrote.",
-        )
-    try:
-        config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        version = int(config["format"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise TfmError(f"the file is damaged ({error})", where=str(file), fix="Copy the model folder again.") from error
-    if version > FORMAT:
-        raise TfmError(
-            f"the model has format {version}, this tfm {VERSION} reads up to {FORMAT}",
-            where=str(folder),
-            fix="Update tfm: pip install -U tfm-cli.",
-        )
-    missing = KEYS - config.keys()
-    if missing:
-        raise TfmError(f"{', '.join(sorted(missing))} is missing", where=str(file), fix="Copy the model folder again.")
-    return config
-
-
 def read_weights(file: Path) -> dict[str, Tensor]:
     """Tensors of a safetensors file, on the CPU."""
     try:
@@ -209,11 +168,29 @@ def restore(family: Family, weights: Mapping[str, Tensor], where: Path) -> None:
             parameter.copy_(weights[name])
 
 
-def _shape(values: dict[str, Any], folder: Path) -> Shape:
-    unknown = values.keys() - {f.name for f in fields(Shape)}
-    if unknown:
-        raise TfmError(f"unknown shape key {sorted(unknown)[0]!r}", where=str(folder / CONFIG), fix="Update tfm.")
-    return Shape(**values)
+def take_weights(model: Model, folder: Path) -> int:
+    """Start ``model`` from another one: every weight whose name and shape fit. Returns how many numbers were taken.
+
+    Raises:
+        TfmError: the other model has another tokenizer, so that its embeddings mean other words, or nothing in it fits.
+    """
+    config = read_config(folder)
+    if config["tokenizer_fingerprint"] != model.tokenizers.fingerprint:
+        raise TfmError(
+            "this model has another tokenizer than the data",
+            where=str(folder),
+            fix="Start from a model that was trained on data of the same tokenizer.",
+        )
+    own, other = dict(model.family.named_parameters()), read_weights(folder / WEIGHTS)
+    fitting = [name for name in own if name in other and own[name].shape == other[name].shape]
+    if not fitting:
+        raise TfmError(
+            "none of its weights fits this network", where=str(folder), fix="Give both networks the same width."
+        )
+    with torch.no_grad():
+        for name in fitting:
+            own[name].copy_(other[name])
+    return sum(own[name].numel() for name in fitting)
 
 
 def describe(model: Model) -> dict[str, Any]:

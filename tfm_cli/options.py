@@ -11,6 +11,8 @@ from typing import Any
 
 from tfm_cli.errors import TfmError
 
+AUTO = "auto"
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -28,6 +30,7 @@ class Spec:
     group: str = "Options"  # the heading it stands under in --help
     required: bool = False
     example: str | None = None  # shown where it is required and missing
+    words: tuple[str, ...] = ()  # that may stand in place of a number, such as "auto"
 
 
 def option(default: Any, help: str, **spec: Any) -> Any:
@@ -54,6 +57,8 @@ def check(options: object) -> None:
             near = get_close_matches(str(value), spec.choices, 1)
             hint = f"Did you mean {near[0]}?" if near else ""
             raise TfmError(f"{value!r} is not one of {', '.join(spec.choices)}", where=name, fix=hint)
+        if spec.words and isinstance(value, str) and value not in spec.words:
+            raise TfmError(f"{value!r} is neither a number nor {' or '.join(spec.words)}", where=name)
         for number in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
             if isinstance(number, bool) or not isinstance(number, int | float):
                 continue

@@ -1,23 +1,22 @@
 """Text in, text out: what ``tfm translate`` and Python users call."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-import torch
-
-from tfm_cli.autoregressive.family import Autoregressive, Ensemble
 from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.device import pick_device, pick_precision, set_threads
+from tfm_cli.engines.engine import Engine, Sentences
 from tfm_cli.errors import TfmError
-from tfm_cli.model import Model, load_model
+from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
 from tfm_cli.text.tokenizer import Tokenizers
-from tfm_cli.transformer.batch import Batch, Hypothesis, pad
-from tfm_cli.transformer.family import Family
+from tfm_cli.threads import thread_count
+from tfm_cli.transformer.hypothesis import Hypothesis
 from tfm_cli.transformer.special import END
 
+AnyDecodeOptions: TypeAlias = DecodeOptions | NonAutoregressiveDecodeOptions
 Warn = Callable[[str], None]
 OnCut = Callable[[int, str], None]  # a line's number, and a message that names it
 T = TypeVar("T")
@@ -26,7 +25,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class TextHypothesis:
-    """One translation; see `tfm_cli.transformer.batch.Hypothesis` for the numbers. ``tokens`` are the pieces of ``text``."""
+    """One translation; see `tfm_cli.transformer.hypothesis.Hypothesis` for the numbers. ``tokens`` are the pieces of ``text``."""
 
     text: str
     score: float
@@ -74,15 +73,15 @@ class _Item(NamedTuple):
 
 
 class Translator:
-    """A loaded model, or several that decode together, with its tokenizers.
+    """An engine that runs a model, or several that decode together, with the model's tokenizers.
 
     Example:
         translator = Translator.load("run/")
         translator.translate(["我是谁"], beam=4)
     """
 
-    def __init__(self, family: Family, tokenizers: Tokenizers, device: torch.device | str = "cpu") -> None:
-        self.family, self.tokenizers, self.device = family, tokenizers, torch.device(device)
+    def __init__(self, engine: Engine, tokenizers: Tokenizers) -> None:
+        self.engine, self.tokenizers = engine, tokenizers
 
     @classmethod
     def load(
@@ -91,38 +90,59 @@ class Translator:
         device: str = "auto",
         precision: str = "float32",
         threads: int | None = None,
+        engine: str = "torch",
     ) -> "Translator":
-        """Load a model folder; several folders make an ensemble, whose models must have one and the same tokenizer.
+        """Load a model folder; several make an ensemble, whose models must have one and the same tokenizer.
 
         Args:
             device: cpu, cuda, mps, or auto for the best one here.
-            precision: float32, bfloat16, or auto.
-            threads: CPU threads of torch, which are left as they are where it is None.
+            precision: float32, bfloat16, or auto; for ctranslate2 float32 or int8.
+            threads: CPU threads; of torch they are left as they are where it is None.
+            engine: torch; or ctranslate2, which runs one autoregressive model on the CPU, a batch a thread.
 
         Raises:
-            TfmError: a folder is no model, or models do not go together.
+            TfmError: a folder is no model, or models do not go together, or the engine does not take them.
         """
+        folders = [folder] if isinstance(folder, str | Path) else list(folder)
+        if engine == "ctranslate2":
+            from tfm_cli.engines import ctranslate2
+
+            if len(folders) != 1:
+                raise TfmError("CTranslate2 runs one model, not an ensemble", where="engine", fix="Use engine='torch'.")
+            return cls(*ctranslate2.load(folders[0], precision, workers=thread_count(threads), threads=1))
+        from tfm_cli.device import set_threads
+        from tfm_cli.engines import pytorch
+
         if threads is not None:
             set_threads(threads)
-        folders = [folder] if isinstance(folder, str | Path) else list(folder)
-        place = pick_device(device)
-        models = [load_model(each, place, pick_precision(precision, place)) for each in folders]
-        return cls(_together(models, folders), models[0].tokenizers, place)
+        return cls(*pytorch.load(folders, device, precision))
 
-    def translate(self, lines: Iterable[str], options: DecodeOptions | None = None, **overrides: Any) -> list[str]:
-        """The best translation of each line; ``overrides`` are fields of `DecodeOptions`, such as ``beam=4``."""
-        return [
-            translation.text for translation in self.stream(lines, replace(options or DecodeOptions(), **overrides))
-        ]
+    @property
+    def family(self) -> Any:
+        """The model itself, which only the torch engine has."""
+        return self.engine.family  # type: ignore[attr-defined]
+
+    def translate(self, lines: Iterable[str], options: AnyDecodeOptions | None = None, **overrides: Any) -> list[str]:
+        """The best translation of each line; ``overrides`` are fields of the family's options, such as ``beam=4``."""
+        options = options or self._options
+        unknown = sorted(overrides.keys() - {f.name for f in fields(options)})
+        if unknown:
+            raise TfmError(
+                "this model's family has no such option",
+                where=unknown[0],
+                fix=f"It takes those of {type(options).__name__}.",
+            )
+        return [translation.text for translation in self.stream(lines, replace(options, **overrides))]
 
     def stream(
         self,
         lines: Iterable[str],
-        options: DecodeOptions | None = None,
+        options: AnyDecodeOptions | None = None,
         batching: Batching | None = None,
         prefixes: Iterable[str] | None = None,
         warn: Warn | None = None,
         on_cut: OnCut | None = None,
+        with_scores: bool = True,
     ) -> Iterator[Translation]:
         """Translations in the order of ``lines``, of which at most a buffer is held in memory.
 
@@ -132,20 +152,20 @@ class Translator:
             prefixes: the beginning of each line's translation, which is forced.
             warn: told of each line that was too long, or whose translation did not end by itself.
             on_cut: told of each line that was too long, in place of ``warn``.
+            with_scores: False where no number of a hypothesis is looked at, which some engines then spare.
 
         Raises:
             TfmError: there are not as many prefixes as lines.
         """
-        options, batching = options or DecodeOptions(), batching or Batching()
+        options, batching = options or self._options, batching or Batching()
         warn = warn or _ignore
         items = self._encoded(_with_prefixes(lines, prefixes), batching.max_source, on_cut or _telling(warn))
 
         def decode(batch: list[_Item]) -> list[list[Hypothesis]]:
-            source = pad([item.source for item in batch]).to(self.device)
-            prefix = [item.target for item in batch] if prefixes is not None else None
-            return self.family.decode(source, options, prefix, [item.line for item in batch])
+            targets = [item.target for item in batch] if prefixes is not None else None
+            return self.engine.decode(_sentences(batch, targets), options, with_scores)
 
-        for item, found in _in_order(items, decode, batching):
+        for item, found in _in_order(items, decode, batching, self.engine.workers):
             hypotheses = [self._text(hypothesis) for hypothesis in found or [_EMPTY]]
             if not hypotheses[0].finished:
                 tokens = len(hypotheses[0].tokens)
@@ -155,7 +175,7 @@ class Translator:
     def score(
         self,
         pairs: Iterable[tuple[str, str]],
-        options: DecodeOptions | None = None,
+        options: AnyDecodeOptions | None = None,
         batching: Batching | None = None,
         warn: Warn | None = None,
         on_cut: OnCut | None = None,
@@ -165,17 +185,21 @@ class Translator:
         A pair with an empty source has no score: its log-probability is 0 where the translation is empty too, else -inf.
         ``warn`` and ``on_cut`` as in `stream`; a given translation is never told to lack an end.
         """
-        options, batching = options or DecodeOptions(), batching or Batching()
+        options, batching = options or self._options, batching or Batching()
         items = self._encoded(pairs, batching.max_source, on_cut or _telling(warn or _ignore))
 
         def score(batch: list[_Item]) -> list[Hypothesis]:
-            targets = [[*item.target, END] for item in batch]
-            return self.family.score(Batch.of([item.source for item in batch], targets).to(self.device), options)
+            return self.engine.score(_sentences(batch, [[*item.target, END] for item in batch]), options)
 
-        for item, found in _in_order(items, score, batching):
+        for item, found in _in_order(items, score, batching, self.engine.workers):
             if found is None:
                 found = replace(_EMPTY, log_prob=_IMPOSSIBLE, score=_IMPOSSIBLE) if item.target else _EMPTY
             yield self._text(found)
+
+    @property
+    def _options(self) -> AnyDecodeOptions:
+        """What holds where a caller gives no options."""
+        return self.engine.default_options
 
     def _encoded(self, pairs: Iterable[tuple[str, str]], limit: int, on_cut: OnCut) -> Iterator[_Item]:
         for line, (text, target) in enumerate(pairs, 1):
@@ -209,24 +233,8 @@ def _telling(warn: Warn) -> OnCut:
     return lambda line, message: warn(message)
 
 
-def _together(models: Sequence[Model], folders: Sequence[str | Path]) -> Family:
-    """The one family, or an ensemble of all."""
-    if not models:
-        raise TfmError("no model is named", where="--model")
-    if len(models) == 1:
-        return models[0].family
-    families: list[Autoregressive] = []
-    for model, folder in zip(models, folders, strict=True):
-        if not isinstance(model.family, Autoregressive):
-            raise TfmError(f"a model of the family {model.family_name} cannot join an ensemble", where=str(folder))
-        if model.tokenizers.fingerprint != models[0].tokenizers.fingerprint:
-            raise TfmError(
-                f"this model has another tokenizer than {folders[0]}",
-                where=str(folder),
-                fix="An ensemble takes models trained on one data folder.",
-            )
-        families.append(model.family)
-    return Ensemble(families)
+def _sentences(batch: Sequence[_Item], targets: list[list[int]] | None) -> Sentences:
+    return Sentences([item.source for item in batch], targets, [item.line for item in batch])
 
 
 def _with_prefixes(lines: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[tuple[str, str]]:
@@ -249,16 +257,32 @@ def _with_prefixes(lines: Iterable[str], prefixes: Iterable[str] | None) -> Iter
 
 
 def _in_order(
-    items: Iterable[_Item], process: Callable[[list[_Item]], list[Answer]], batching: Batching
+    items: Iterable[_Item], process: Callable[[list[_Item]], list[Answer]], batching: Batching, workers: int
 ) -> Iterator[tuple[_Item, Answer | None]]:
-    """Each item with its answer, in order; None for an item without source, about which ``process`` is not asked."""
+    """Each item with its answer, in order; None for an item without source, about which ``process`` is not asked.
+
+    ``process`` is called from as many threads as there are ``workers``.
+    """
     items = iter(items)
     while buffer := list(islice(items, 1 if batching.size == 1 else batching.buffer)):
+        batches = list(_batches([item for item in buffer if item.source], batching))
         answers: dict[int, Answer] = {}
-        for batch in _batches([item for item in buffer if item.source], batching):
-            answers.update(zip((item.line for item in batch), process(batch), strict=True))
+        for batch, answered in zip(batches, _map(process, batches, workers), strict=True):
+            answers.update(zip((item.line for item in batch), answered, strict=True))
         for item in buffer:
             yield item, answers.get(item.line)
+
+
+def _map(function: Callable[[T], Answer], values: Sequence[T], workers: int) -> Iterator[Answer]:
+    """``map``, with several calls at once where there are several workers; at an error or Ctrl-C no further one begins."""
+    if min(workers, len(values)) <= 1:
+        yield from map(function, values)
+        return
+    pool = ThreadPoolExecutor(workers)
+    try:
+        yield from pool.map(function, values)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _batches(items: list[_Item], batching: Batching) -> Iterator[list[_Item]]:

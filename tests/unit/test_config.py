@@ -49,7 +49,7 @@ def project(text: str, folder: Path = Path()) -> Project:
 
 
 def train(file: Project | None = None, **given):
-    return resolve("train", (Running,), file, given, lambda name: PRESETS.get(name, {}))
+    return resolve("train", (Running,), file, given, lambda values: PRESETS.get(values["preset"], {}))
 
 
 def message(text: str) -> str:
@@ -236,3 +236,23 @@ def test_settings_written_as_toml_are_the_same_settings(here):
 )
 def test_a_value_survives_toml(value):
     assert tomllib.loads(f"x = {toml_value(value)}")["x"] == value
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    budget: int | str = option(5, "Budget.", minimum=1, words=("auto",))
+
+
+def test_a_word_stands_in_place_of_a_number(here):
+    """In the file and on the command line; any other word is refused, and the message names it."""
+    (here / "tfm.toml").write_text('[train]\nbudget = "auto"\n')
+    file = find_project().check({"train": (Budgeted,)})
+    key = keys((Budgeted,))["budget"]
+    assert resolve("train", (Budgeted,), file)[Budgeted].budget == "auto"
+    assert resolve("train", (Budgeted,), given={"budget": key.parse("auto")})[Budgeted].budget == "auto"
+    assert key.parse("7") == 7
+    with pytest.raises(TfmError, match=r'^--budget: a whole number or "auto" is needed, not \'many\'\.$'):
+        key.parse("many")
+    (here / "tfm.toml").write_text('[train]\nbudget = "many"\n')
+    with pytest.raises(TfmError, match=r'tfm.toml: \[train\] budget: a whole number or "auto" is needed, not "many"'):
+        find_project().check({"train": (Budgeted,)})

@@ -91,3 +91,27 @@ def test_auto_precision_on_a_gpu_begins_with_ampere(monkeypatch, capability, exp
 
 def test_auto_precision_elsewhere_is_float32():
     assert pick_precision("auto", torch.device("mps")) == torch.float32
+
+
+def test_one_of_several_processes_takes_the_gpu_of_its_number(machine):
+    machine("cuda", "cuda")
+    assert pick_device("auto", 1) == pick_device("cuda", 1) == pick_device("cuda:1", 1) == torch.device("cuda:1")
+    assert pick_device("cpu", 1) == CPU
+    with pytest.raises(TfmError, match="2 GPUs, and process 2"):
+        pick_device("auto", 2)
+    with pytest.raises(TfmError, match="not cuda:0") as refused:
+        pick_device("cuda:0", 1)
+    assert "CUDA_VISIBLE_DEVICES" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("told", "environment", "processes", "expected"),
+    [(None, None, 2, 2), (None, "1", 2, 2), (None, "3", 2, 3), (1, "1", 2, 1), (None, None, 9, 1), (None, "1", 1, 1)],
+)
+def test_processes_share_the_cores(monkeypatch, told, environment, processes, expected):
+    """torchrun sets OMP_NUM_THREADS=1 where the user has not: that is nobody's wish."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(5)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    assert set_threads(told, processes) == expected

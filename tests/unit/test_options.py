@@ -13,10 +13,12 @@ class Sample:
     rate: float = option(0.5, "Rate.", minimum=0)
     kind: str | None = option(None, "Kind.", choices=("small", "large"))
     names: Sequence[str] = option([], "Names.")
+    budget: int | str = option(5, "Budget.", minimum=1, words=("auto",))
 
 
 def test_the_defaults_pass():
     check(Sample())
+    check(Sample(budget="auto"))
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,8 @@ def test_the_defaults_pass():
         ({"size": 11}, "--size: 11 is above the largest value allowed, 10."),
         ({"rate": -0.1}, "--rate: -0.1 is below the smallest value allowed, 0."),
         ({"rate": float("nan")}, "--rate: a number is needed, not NaN."),
+        ({"budget": 0}, "--budget: 0 is below the smallest value allowed, 1."),
+        ({"budget": "aut"}, "--budget: 'aut' is neither a number nor auto."),
         ({"kind": "smal"}, "--kind: 'smal' is not one of small, large. Did you mean small?"),
     ],
 )
@@ -42,4 +46,4 @@ def test_instances_do_not_share_a_default_list():
 
 
 def test_the_help_is_kept_with_the_field():
-    assert [field.metadata["spec"].help for field in fields(Sample)] == ["Size.", "Rate.", "Kind.", "Names."]
+    assert [field.metadata["spec"].help for field in fields(Sample)] == ["Size.", "Rate.", "Kind.", "Names.", "Budget."]

@@ -9,18 +9,23 @@ from torch.nn import functional as F
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.autoregressive.search import length_normalised, mean_log_probs, search
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
+from tfm_cli.transformer.consistency import consistency_loss
 from tfm_cli.transformer.family import Family
 from tfm_cli.transformer.loss import projection_loss
 from tfm_cli.transformer.network import Transformer
+from tfm_cli.transformer.packing import Packing
 from tfm_cli.transformer.special import BEGIN, END, PAD
 
 
 class Autoregressive(Family):
-    """Trained by teacher forcing with label smoothing (section 5.4); decodes by beam search or sampling."""
+    """Trained by teacher forcing with label smoothing (section 5.4); decodes by beam search or sampling.
 
-    def __init__(self, network: Transformer, label_smoothing: float = 0.1) -> None:
+    ``r_drop`` above 0 trains with two dropout masks that shall agree (see `tfm_cli.transformer.consistency`).
+    """
+
+    def __init__(self, network: Transformer, label_smoothing: float = 0.1, r_drop: float = 0.0) -> None:
         super().__init__(network)
-        self.label_smoothing = label_smoothing
+        self.label_smoothing, self.r_drop = label_smoothing, r_drop
 
     @property
     def networks(self) -> Sequence[Transformer]:
@@ -28,16 +33,20 @@ class Autoregressive(Family):
         return (self.network,)
 
     def loss(self, batch: Batch, progress: float) -> LossReport:
-        here, there = batch.packings or (None, None)
-        memory = self.network.encode(batch.source, here)
-        states = self.network.decode(decoder_input(batch.target), memory, causal=True, packing=there)
-        if there is None:
-            count, target = int((batch.target != PAD).sum()), batch.target.flatten()
-            total, nll = projection_loss(states.flatten(0, 1), self.network.output_weight, target, self.label_smoothing)
+        here, there = batch.packings or batch.pack()
+        count, target, weight = there.count, there.pick(batch.target), self.network.output_weight
+        states = self._states(batch, here, there)
+        if self.r_drop and self.training:
+            again = self._states(batch, here, there)
+            total, nll = consistency_loss((states, again), weight, target, count, self.label_smoothing, self.r_drop)
         else:
-            count, target = there.count, there.pick(batch.target)
-            total, nll = projection_loss(states, self.network.output_weight, target, self.label_smoothing, count=count)
+            total, nll = projection_loss(states, weight, target, self.label_smoothing, count=count)
         return LossReport(total, count, {"nll": nll})
+
+    def _states(self, batch: Batch, here: Packing, there: Packing) -> Tensor:
+        """The decoder's states before each target token, rows [N, D]."""
+        memory = self.network.encode(batch.source, here)
+        return self.network.decode(decoder_input(batch.target), memory, causal=True, packing=there)
 
     def decode(
         self,

@@ -10,14 +10,10 @@ from tfm_cli.autoregressive.beam import Step, beam_step
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.autoregressive.rules import NEVER, Rules
 from tfm_cli.autoregressive.sampling import Draws, sampling_step
-from tfm_cli.transformer.batch import Hypothesis
+from tfm_cli.transformer.hypothesis import Hypothesis
+from tfm_cli.transformer.hypothesis import length_normalised as length_normalised
 from tfm_cli.transformer.network import Transformer
 from tfm_cli.transformer.special import BEGIN
-
-
-def length_normalised(log_prob: float, length: int, length_penalty: float) -> float:
-    """The score that ranks hypotheses: ``log_prob / length^length_penalty``, ``length`` in tokens with END."""
-    return log_prob / max(length, 1) ** length_penalty
 
 
 def mean_log_probs(log_probs: Sequence[Tensor]) -> Tensor:

@@ -18,16 +18,20 @@ from tfm_cli import __version__
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.average import AverageOptions
 from tfm_cli.cli.command import Command, Invocation, expand_lists, help_option, list_options, register
+from tfm_cli.cli.export import ExportOptions
 from tfm_cli.cli.info import InfoOptions
+from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.options import DemoOptions, EvalOptions, InitOptions
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.config import Project, find_project, resolve
 from tfm_cli.data.options import PreprocessOptions, TableOptions
 from tfm_cli.errors import Interrupted, TfmError
 from tfm_cli.evaluation.options import EvaluateOptions
+from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions, NonAutoregressiveOptions
+from tfm_cli.recipes import preset
 from tfm_cli.text.options import TokenizerOptions
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
-from tfm_cli.transformer.shape import PRESETS, Shape
+from tfm_cli.transformer.shape import Shape
 
 # Typer brings its own Click or uses an installed one, depending on its version; its errors descend from either.
 UsageError: Any = typer.BadParameter.__base__
@@ -85,17 +89,17 @@ COMMANDS = (
         "train",
         "Train a model.",
         "Reads the folder that `tfm preprocess` wrote. Ctrl-C saves before it stops, and --resume goes on exactly there.",
-        (RunOptions, Shape, LearningOptions, ValidationOptions),
+        (RunOptions, Shape, LearningOptions, NonAutoregressiveOptions, ValidationOptions),
         "tfm_cli.cli.train:run",
         examples=("tfm train", "tfm train --preset base --max-minutes 60", "tfm train --resume"),
         group=BUILD,
-        presets=lambda name: PRESETS.get(name, {}),
+        presets=preset,
     ),
     Command(
         "translate",
         "Translate text, a sentence a line.",
         "As many lines come out as go in, in their order, on stdout; everything else is on stderr.",
-        (TranslateOptions, DecodeOptions),
+        (TranslateOptions, MachineOptions, DecodeOptions, NonAutoregressiveDecodeOptions),
         "tfm_cli.cli.translate:run",
         examples=(
             "tfm translate < input.txt > output.txt",
@@ -109,7 +113,7 @@ COMMANDS = (
         "Score translations: BLEU, chrF, TER.",
         "Translates --source with the model, or takes --hypothesis, and compares with --reference by sacreBLEU; without "
         "these files, the test pairs that `tfm preprocess` kept. The signature under the scores says how they were computed.",
-        (EvalOptions, EvaluateOptions, DecodeOptions),
+        (EvalOptions, EvaluateOptions, MachineOptions, DecodeOptions, NonAutoregressiveDecodeOptions),
         "tfm_cli.cli.eval:run",
         examples=(
             "tfm eval --bleu",
@@ -125,6 +129,16 @@ COMMANDS = (
         (AverageOptions,),
         "tfm_cli.cli.average:run",
         examples=("tfm average --output run-average/", "tfm average a/ b/ c/ --output mean/"),
+        group=USE,
+    ),
+    Command(
+        "export",
+        "Write a model for other programs.",
+        "For CTranslate2: a folder that it loads without tfm and without torch, the tokenizer beside it. A dozen sentences are "
+        "translated by both before it is there.",
+        (ExportOptions,),
+        "tfm_cli.cli.export:run",
+        examples=("tfm export", "tfm export run/ --quantization int8 --output run-int8/"),
         group=USE,
     ),
     Command(

@@ -158,7 +158,7 @@ def _metavar(key: Key) -> str:
     if key.spec.choices:
         short = "|".join(key.spec.choices)
         return short if len(short) <= 20 else "NAME"
-    name = key.spec.metavar or ("PATH" if key.spec.is_path else _METAVARS[key.kind])
+    name = key.spec.metavar or ("PATH" if key.spec.is_path else "|".join([_METAVARS[key.kind], *key.spec.words]))
     return f"{name}..." if key.many else name
 
 

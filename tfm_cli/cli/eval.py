@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.cli.families import decoding, family_of
 from tfm_cli.cli.files import check_no_input, write_whole
 from tfm_cli.cli.init import guess_language
+from tfm_cli.cli.machine import MachineOptions, open_translator
 from tfm_cli.cli.options import EvalOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.translate import as_text
@@ -101,16 +103,15 @@ def _kept_test(folder: str) -> TestSet | None:
 
 def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[list[str], str | None]:
     options = settings[EvalOptions]
-    from tfm_cli.device import set_threads
-    from tfm_cli.model import read_config
-    from tfm_cli.translator import Translator
+    from tfm_cli.engines.choice import Wish
+    from tfm_cli.folder import read_config
 
-    set_threads(options.threads)
+    machine, search = settings[MachineOptions], decoding(settings, family_of([options.model]))
     about = read_config(Path(options.model))["about"]
-    translator = Translator.load(options.model, options.device)
+    translator = open_translator(Wish([options.model], search, machine.precision), machine, screen)
     hypotheses = []
     with screen.progress("Translating", total=len(source), unit="lines") as meter:
-        for translation in translator.stream(source, settings[DecodeOptions], warn=screen.warn):
+        for translation in translator.stream(source, search, warn=screen.warn, with_scores=False):
             hypotheses.append(as_text(translation))
             meter.advance()
     return hypotheses, about.get("target_language")

@@ -1,6 +1,5 @@
 """`tfm init`: a commented tfm.toml from a look at the user's files."""
 
-import math
 import re
 import sys
 from dataclasses import dataclass, replace
@@ -13,15 +12,11 @@ from tfm_cli.cli.options import InitOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import FILE_NAME, Settings, toml_value
 from tfm_cli.errors import TfmError
+from tfm_cli.options import AUTO
+from tfm_cli.recipes import vocabulary
 from tfm_cli.text.corpus import check_exists, count_lines, read_lines
-from tfm_cli.text.tokenizer import RESERVED
 from tfm_cli.transformer.shape import PRESETS
 
-# By the number of training pairs: (fewer than, vocabulary, network size).
-SIZES = ((10_000, 2_000, "tiny"), (50_000, 4_000, "tiny"), (200_000, 8_000, "small"), (2_000_000, 16_000, "small"))
-LARGE = (32_000, "base")
-# Every character of the text needs a token of its own, and a vocabulary of characters alone learns no words.
-LEAST_PIECES = 1_500
 EXAMPLES = {
     "source_lang": "de",
     "target_lang": "en",
@@ -96,12 +91,10 @@ def count(options: InitOptions) -> Counted:
 
 def propose(options: InitOptions, counted: Counted) -> InitOptions:
     """Fill what the user left open: sizes by the number of pairs and of characters, languages by the files' endings."""
-    vocabulary, preset = next(((v, p) for limit, v, p in SIZES if counted.training < limit), LARGE)
-    vocabulary = max(vocabulary, math.ceil((counted.characters + RESERVED + LEAST_PIECES) / 100) * 100)
     return replace(
         options,
-        vocab_size=options.vocab_size or vocabulary,
-        preset=options.preset or preset,
+        vocab_size=options.vocab_size or vocabulary(counted.training, counted.characters),
+        preset=options.preset or AUTO,
         source_lang=options.source_lang or guess_language(options.source),
         target_lang=options.target_lang or guess_language(options.target),
     )
@@ -146,8 +139,7 @@ def _asked(options: InitOptions, screen: Screen) -> InitOptions:
         if answers[source]:
             answers[target] = _ask_file(screen, f"{name.capitalize()} text, target language")
     options = replace(options, **answers)  # type: ignore[arg-type]
-    preset = propose(options, count(options)).preset
-    return replace(options, preset=options.preset or screen.ask("Network size", str(preset), tuple(PRESETS)))
+    return replace(options, preset=options.preset or screen.ask("Network size", AUTO, (AUTO, *PRESETS)))
 
 
 def _ask_file(screen: Screen, question: str, optional: bool = False) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfm_cli.options import check, option
+from tfm_cli.options import AUTO, check, option
 from tfm_cli.transformer.shape import PRESETS
 
 FILES, SCORING = "Files", "Scoring"
@@ -23,7 +23,9 @@ class InitOptions:
     test_target: str | None = option(None, "Its translation.", is_path=True, group=FILES)
     source_lang: str | None = option(None, "Language code; guessed from the file's ending (train.zh).", metavar="CODE")
     target_lang: str | None = option(None, "Language code; guessed from the file's ending (train.en).", metavar="CODE")
-    preset: str | None = option(None, "Network size; by the number of pairs when not given.", choices=tuple(PRESETS))
+    preset: str | None = option(
+        None, "Network size; auto, by the number of pairs, when not given.", choices=(AUTO, *PRESETS)
+    )
     vocab_size: int | None = option(None, "Tokens; by the number of pairs when not given.", minimum=262)
     force: bool = option(False, "Replace a tfm.toml that is already here.")
 
@@ -58,10 +60,6 @@ class EvalOptions:
         group=SCORING,
     )
     json: bool = option(False, "Print the scores as JSON.", group=SCORING)
-    device: str = option("auto", "cpu, cuda, mps, or auto for the best one here.", group="Search")
-    threads: int | None = option(
-        None, "CPU threads (default: OMP_NUM_THREADS, else the cores here).", minimum=1, group="Search"
-    )
 
 
 @dataclass(frozen=True)

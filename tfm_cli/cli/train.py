@@ -5,14 +5,20 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from tfm_cli.cli.families import refuse_others
 from tfm_cli.cli.render import Meter, Screen
 from tfm_cli.config import Settings
+from tfm_cli.data.dataset import DataFolder
+from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
+from tfm_cli.options import AUTO
+from tfm_cli.recipes import chosen
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
 from tfm_cli.transformer.shape import Shape
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
+    from tfm_cli.training.distributed import World
     from tfm_cli.training.trainer import Outcome
     from tfm_cli.training.validation import ValidationReport
     from tfm_cli.training.watching import StartReport, StepReport
@@ -21,32 +27,59 @@ if TYPE_CHECKING:
 def run(settings: Settings, screen: Screen) -> None:
     """Train, and say what came of it."""
     began = time.monotonic()
-    from tfm_cli.training.setup import prepare
+    from tfm_cli.training.distributed import joined
+    from tfm_cli.training.setup import Sitting, prepare
 
-    options, learning, validation, shape = _sections(settings)
-    trainer = prepare(options, learning, validation, shape, [ScreenWatcher(screen)], began=began)
-    try:
-        outcome = trainer.run()
-    finally:
-        trainer.watcher.closed()
-    _close(outcome, options, screen)
+    with joined(settings[RunOptions].device) as world:
+        options, learning, validation, shape, nonautoregressive = _sections(settings, world)
+        refuse_others(settings, options.family)
+        if world.is_first and options.preset == AUTO and not options.resume:
+            _tell_recipe(settings, screen)
+        sitting = Sitting([ScreenWatcher(screen)], began, world)
+        trainer = prepare(options, learning, validation, shape, nonautoregressive, sitting)
+        if world.is_first and not trainer.progress.step and (start := trainer.model.about.get("initialised_from")):
+            screen.say(f"Starting from {start}.")
+        try:
+            outcome = trainer.run()
+        finally:
+            trainer.watcher.closed()
+    if world.is_first:
+        _close(outcome, options, screen)
 
 
-def _sections(settings: Settings) -> tuple[RunOptions, LearningOptions, ValidationOptions, Shape]:
+def _tell_recipe(settings: Settings, screen: Screen) -> None:
+    """What ``--preset auto`` picked, and what the user's own options keep from it."""
+    data = settings[RunOptions].data
+    recipe, given = chosen(data), settings.given(Shape, LearningOptions)
+    own = [name.replace("_", "-") for name in given if name in recipe.values]
+    kept = f" Yours stay: {', '.join(own)}." if own else ""
+    screen.say(f"Recipe for {DataFolder.load(data).pairs:,} pairs: {recipe}.{kept}")
+
+
+def _sections(
+    settings: Settings, world: "World"
+) -> tuple[RunOptions, LearningOptions, ValidationOptions, Shape, NonAutoregressiveOptions]:
     """The options; where a run is resumed, what is not given is as it was."""
-    from tfm_cli.training.setup import saved_options
+    from tfm_cli.training.standing import saved_options
 
-    sections = settings[RunOptions], settings[LearningOptions], settings[ValidationOptions], settings[Shape]
-    if not sections[0].resume:
+    run, learning, validation = settings[RunOptions], settings[LearningOptions], settings[ValidationOptions]
+    sections = run, learning, validation, settings[Shape], settings[NonAutoregressiveOptions]
+    if not run.resume:
         return sections
-    saved = saved_options(sections[0].output)
+    saved = world.share(saved_options(run.output) if world.is_first else {})
     kept = {name: value for name, value in saved.items() if settings.origin(name) in ("default", "preset")}
 
     def as_it_was(section: T) -> T:
         return replace(section, **{f.name: kept[f.name] for f in fields(section) if f.name in kept})  # type: ignore[type-var, arg-type]
 
-    run, learning, validation, shape = sections
-    return as_it_was(run), as_it_was(learning), as_it_was(validation), as_it_was(shape)
+    run, learning, validation, shape, nonautoregressive = sections
+    return (
+        as_it_was(run),
+        as_it_was(learning),
+        as_it_was(validation),
+        as_it_was(shape),
+        as_it_was(nonautoregressive),
+    )
 
 
 def _close(outcome: "Outcome", options: RunOptions, screen: Screen) -> None:
@@ -54,6 +87,12 @@ def _close(outcome: "Outcome", options: RunOptions, screen: Screen) -> None:
     screen.say(
         f"Done after {outcome.reason}: {progress.tokens:,} target tokens in {progress.seconds / 60:.1f} minutes."
     )
+    if progress.halved:
+        screen.warn(
+            f"memory did not suffice for {progress.halved:,} batches, which were learnt in halves"
+            + (f", and for {progress.unfit:,} sentence pairs, which were left out" if progress.unfit else "")
+            + ". A smaller --batch-tokens needs less."
+        )
     if progress.scores:
         scores = ", ".join(f"{name} {value:.2f}" for name, value in progress.scores.items())
         screen.say(f"Best model: step {progress.best_step:,}, validation {scores}.")
@@ -74,8 +113,11 @@ class ScreenWatcher:
         screen = self.screen
         screen.say(
             f"{report.parameters:,} parameters; {report.pairs:,} pairs in {report.batches:,} batches an epoch; "
-            f"{report.device}, {report.precision}, {report.threads} threads."
+            f"{report.device}, {report.precision}, {report.threads} threads"
+            + (f" in each of {report.processes} processes." if report.processes > 1 else ".")
         )
+        for note in report.notes:
+            screen.say(note)
         if report.left_out:
             screen.warn(f"{report.left_out:,} pairs are longer than a batch (--batch-tokens) and are left out.")
         if report.resumed_at:

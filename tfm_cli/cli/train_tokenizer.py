@@ -1,7 +1,7 @@
 """`tfm train-tokenizer`: learn the vocabulary and show what it does to the text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from tfm_cli.config import Settings
 from tfm_cli.data.corpora import open_table
 from tfm_cli.data.options import TableOptions
 from tfm_cli.errors import TfmError
+from tfm_cli.recipes import vocabulary
 from tfm_cli.text.corpus import read_lines
 from tfm_cli.text.options import TokenizerOptions
 from tfm_cli.text.tokenizer import FILES, RESERVED, Tokenizer, Tokenizers, is_unspaced
@@ -32,14 +33,15 @@ def run(settings: Settings, screen: Screen) -> None:
     output = Path(options.output)
     groups = _texts(settings)
     samples: dict[str, list[str]] = {}
-    trained = []
+    trained, sizes = [], []
     for texts in groups:
+        sizes.append(_size(options, texts, screen))
         with screen.progress(f"Reading {', '.join(text.name for text in texts)}", unit="lines") as meter:
-            trained.append(Tokenizer.train(_read(texts, samples, meter), options))
+            trained.append(Tokenizer.train(_read(texts, samples, meter), replace(options, vocab_size=sizes[-1])))
     tokenizers = Tokenizers(*trained)
     _keep_or_replace(tokenizers, output, options.overwrite)
-    for texts, tokenizer in zip(groups, trained, strict=True):
-        _report(tokenizer, {text.name: samples[text.name] for text in texts}, options.vocab_size, screen)
+    for texts, tokenizer, wanted in zip(groups, trained, sizes, strict=True):
+        _report(tokenizer, {text.name: samples[text.name] for text in texts}, wanted, screen)
     screen.say(f"\nWritten: {', '.join(str(output / name) for name, _ in tokenizers.files())}")
     screen.next_step("tfm preprocess", "clean and encode the sentence pairs")
 
@@ -63,6 +65,27 @@ def _texts(settings: Settings) -> list[list[TrainingText]]:
     if not (source and target):
         raise TfmError("two vocabularies need two texts", where="--separate", fix="Give --source and --target.")
     return [source, target]
+
+
+def _size(options: TokenizerOptions, texts: Sequence[TrainingText], screen: Screen) -> int:
+    """The tokens asked for; ``auto`` looks through the texts, of which a pair has a line in two, or in one if separate."""
+    if isinstance(options.vocab_size, int):
+        return options.vocab_size
+    if any(text.name == "-" for text in texts):
+        raise TfmError(
+            "the text of a pipe can be read only once, so its size cannot pick that of the vocabulary",
+            where="--vocab-size",
+            fix="Give a number, such as 8000.",
+        )
+    lines, characters = 0, set[str]()
+    for text in texts:
+        for line in text.lines():
+            lines += 1
+            characters.update(line)
+    pairs = lines if options.separate else lines // 2
+    size = vocabulary(pairs, len(characters))
+    screen.say(f"A vocabulary of {size:,} tokens for {pairs:,} pairs with {len(characters):,} different characters.")
+    return size
 
 
 def _files(paths: Sequence[str], options: TokenizerOptions) -> list[TrainingText]:

@@ -5,14 +5,15 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.cli.families import decoding, family_of
 from tfm_cli.cli.files import check_no_input
+from tfm_cli.cli.machine import MachineOptions, open_translator
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.config import Settings
@@ -20,16 +21,17 @@ from tfm_cli.errors import TfmError
 from tfm_cli.text.corpus import check_exists, read_lines, read_pairs
 
 if TYPE_CHECKING:
-    from tfm_cli.translator import Batching, TextHypothesis, Translation, Translator
+    from tfm_cli.translator import AnyDecodeOptions, Batching, TextHypothesis, Translation, Translator
 
 _SHOWN = 5  # warnings of each kind that are shown at once
 
 
 def run(settings: Settings, screen: Screen) -> None:
     """Translate, or score, every line of the input."""
-    options, search = settings[TranslateOptions], settings[DecodeOptions]
+    options = settings[TranslateOptions]
     _check_files(options)
-    job = Job(_load(options, screen), options, search)
+    search = decoding(settings, family_of(options.model))
+    job = Job(_load(settings, search, screen), options, search)
     # A bar and the translations would write over each other on one terminal.
     is_bare = job.is_conversation or (options.output == "-" and sys.stdout.isatty())
     progress = nullcontext() if is_bare else screen.progress("Translating", unit="lines")
@@ -51,19 +53,18 @@ class Job:
 
     translator: "Translator"
     options: TranslateOptions
-    search: DecodeOptions
+    search: "AnyDecodeOptions"
 
     @property
     def batching(self) -> "Batching":
         from tfm_cli.translator import Batching
 
-        size = 1 if self.is_conversation else self.options.batch_size
-        return Batching(size, self.options.batch_tokens, max_source=self.options.max_source_tokens)
+        return Batching(batch_size(self.options), self.options.batch_tokens, max_source=self.options.max_source_tokens)
 
     @property
     def is_conversation(self) -> bool:
-        """Whether a person types the lines: each is then asked for and answered at once."""
-        return self.options.input == "-" and sys.stdin.isatty()
+        """Whether each line is asked for."""
+        return is_conversation(self.options)
 
     def translations(self, warnings: "Warnings") -> Iterator[str]:
         """The output for each line of the input: one line of text, or several with ``n_best``."""
@@ -71,15 +72,22 @@ class Job:
         lines = read_lines(options.input, options.errors)
         prefixes = read_lines(options.target_prefix, options.errors) if options.target_prefix is not None else None
         lines = _prompted(lines) if self.is_conversation else lines
-        found = self.translator.stream(lines, self.search, self.batching, prefixes, warnings.unfinished, warnings.cut)
+        found = self.translator.stream(
+            lines, self.search, self.batching, prefixes, warnings.unfinished, warnings.cut, self.shows_numbers
+        )
         for translation in found:
             yield self.write(translation)
+
+    @property
+    def shows_numbers(self) -> bool:
+        """Whether more is written than the best translation's text."""
+        return self.options.format == "jsonl" or self.options.scores or self.search.n_best > 1
 
     def write(self, translation: "Translation") -> str:
         """A translation in the format asked for."""
         if self.options.format == "jsonl":
             return as_json(translation, self.options.scores)
-        if self.options.scores or self.search.n_best > 1:
+        if self.shows_numbers:
             return as_ranking(translation)
         return as_text(translation)
 
@@ -114,11 +122,15 @@ def as_json(translation: "Translation", with_tokens: bool = False) -> str:
 
 def _numbers(found: "TextHypothesis", with_tokens: bool) -> dict[str, object]:
     # JSON has no infinity: the score of what cannot be scored is null.
-    score, log_prob = (number if math.isfinite(number) else None for number in (found.score, found.log_prob))
+    score, log_prob = _finite([found.score, found.log_prob])
     numbers: dict[str, object] = {"score": score, "log_prob": log_prob, "finished": found.finished}
     if with_tokens:
-        numbers |= {"tokens": found.tokens, "token_log_probs": found.token_log_probs}
+        numbers |= {"tokens": found.tokens, "token_log_probs": _finite(found.token_log_probs)}
     return numbers
+
+
+def _finite(numbers: Sequence[float]) -> list[float | None]:
+    return [number if math.isfinite(number) else None for number in numbers]
 
 
 def _one_line(text: str) -> str:
@@ -217,12 +229,20 @@ def written(path: str) -> Iterator[TextIO]:
             fresh.unlink(missing_ok=True)
 
 
-def _load(options: TranslateOptions, screen: Screen) -> "Translator":
-    from tfm_cli.device import pick_precision, set_threads
-    from tfm_cli.translator import Translator
+def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Translator":
+    from tfm_cli.engines.choice import Wish
 
-    threads = set_threads(options.threads)
-    translator = Translator.load(options.model, options.device, options.precision)
-    precision = str(pick_precision(options.precision, translator.device)).removeprefix("torch.")
-    screen.detail(f"Model: {', '.join(options.model)}; {translator.device}, {precision}, {threads} threads.")
-    return translator
+    options, machine = settings[TranslateOptions], settings[MachineOptions]
+    prefixed = options.target_prefix is not None
+    wish = Wish(options.model, search, machine.precision, options.max_source_tokens, prefixed)
+    return open_translator(wish, machine, screen, one_by_one=batch_size(options) == 1)
+
+
+def batch_size(options: TranslateOptions) -> int | None:
+    """Most sentences in a batch: one where a person types the lines, who wants each answered at once."""
+    return 1 if is_conversation(options) else options.batch_size
+
+
+def is_conversation(options: TranslateOptions) -> bool:
+    """Whether a person types the lines."""
+    return options.input == "-" and sys.stdin.isatty()

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tfm_cli.cli.machine import MACHINE
 from tfm_cli.errors import TfmError
 from tfm_cli.options import check, option
-
-MACHINE = "Machine"
 
 
 @dataclass(frozen=True)
 class TranslateOptions:
-    """Where text comes from and goes to, and what machine does the work."""
+    """Where text comes from and goes to, and in what batches."""
 
     model: Sequence[str] = option(
         ("run",), "Model folder; several make an ensemble.", short="-m", is_path=True, metavar="FOLDER"
@@ -40,13 +39,6 @@ class TranslateOptions:
     batch_tokens: int = option(1024, "Most source tokens in a batch.", minimum=1, group=MACHINE)
     max_source_tokens: int = option(
         1000, "Longer lines are cut to this many tokens, with a warning.", minimum=1, group=MACHINE
-    )
-    device: str = option("auto", "cpu, cuda, mps, or auto for the best one here.", group=MACHINE)
-    precision: str = option(
-        "float32", "Float type of the model.", choices=("auto", "float32", "bfloat16"), group=MACHINE
-    )
-    threads: int | None = option(
-        None, "CPU threads (default: OMP_NUM_THREADS, else the cores here).", minimum=1, group=MACHINE
     )
 
     def __post_init__(self) -> None:

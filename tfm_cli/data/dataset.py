@@ -63,6 +63,11 @@ class DataFolder:
             raise TfmError(f"{missing[0]} is missing", where=str(folder), fix="Run `tfm preprocess` again.")
         return cls(folder, info)
 
+    @property
+    def pairs(self) -> int:
+        """Training pairs, told without opening them."""
+        return int(self.info["splits"].get("train", {}).get("pairs", 0))
+
     @cached_property
     def tokenizers(self) -> Tokenizers:
         """What the pairs were encoded with; a `TfmError` where another tokenizer has been put in its place."""

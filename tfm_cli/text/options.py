@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfm_cli.options import option
+from tfm_cli.options import AUTO, option
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,12 @@ class TokenizerOptions:
     source: Sequence[str] = option([], "Text files in the source language, instead of --input.", is_path=True)
     target: Sequence[str] = option([], "Text files in the target language, instead of --input.", is_path=True)
     output: str = option("tokenizer", "Folder to write.", short="-o", is_path=True)
-    vocab_size: int = option(8000, "Tokens in the vocabulary, 5 control and 256 byte tokens included.", minimum=262)
+    vocab_size: int | str = option(
+        AUTO,
+        "Tokens in the vocabulary, 5 control and 256 byte tokens included. auto: by the number of lines and characters.",
+        minimum=262,
+        words=(AUTO,),
+    )
     separate: bool = option(False, "Two vocabularies, one from --source and one from --target.")
     normalization: str = option(
         "none", "Rewrite text before it is split; none keeps every character.", choices=("none", "nfc")

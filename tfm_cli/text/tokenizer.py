@@ -23,6 +23,7 @@ FILES = JOINT, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "targ
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 RESERVED = special.COUNT + len(BYTES)
 # A longer token is a sentence learnt by heart: unspaced scripts would make whole clauses of them.
+UNCOUNTED = 8_000
 LONGEST_TOKEN = 16
 
 # Chinese and Japanese with their punctuation: no space stands before it, so none is put there.
@@ -64,15 +65,18 @@ class Tokenizer:
     def train(cls, lines: Iterable[str], options: TokenizerOptions | None = None) -> "Tokenizer":
         """Learn from ``lines``, read once and not kept. The same lines give the same tokenizer.
 
+        As they are not counted first, a size of ``auto`` means `UNCOUNTED` tokens here.
+
         Raises:
             TfmError: no text, or ``options.vocab_size`` has no room for all its characters; it names the smallest size that has.
         """
         from tokenizers import models, trainers
 
         options = options or TokenizerOptions()
+        size = options.vocab_size if isinstance(options.vocab_size, int) else UNCOUNTED
         learner = _pipeline(models.BPE(), options)
         trainer = trainers.BpeTrainer(
-            vocab_size=max(options.vocab_size - RESERVED, 0),
+            vocab_size=max(size - RESERVED, 0),
             min_frequency=2,
             max_token_length=LONGEST_TOKEN,
             show_progress=False,
@@ -83,9 +87,9 @@ class Tokenizer:
         characters = sum(len(piece) == 1 for piece in pieces)
         if not characters:
             raise TfmError("there is no text to learn from")
-        if characters + RESERVED > options.vocab_size:
+        if characters + RESERVED > size:
             raise TfmError(
-                f"{options.vocab_size:,} tokens are too few for the {characters:,} different characters of the text",
+                f"{size:,} tokens are too few for the {characters:,} different characters of the text",
                 where="--vocab-size",
                 fix=f"The smallest size that works is {characters + RESERVED:,} ({RESERVED} are control and byte tokens).",
             )

@@ -1,6 +1,7 @@
 """Checkpoints: complete model folders with the state of the training beside, written whole or not at all."""
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from tfm_cli.errors import TfmError
 from tfm_cli.model import Model, read_weights, save_model
+from tfm_cli.training.validation import ValidationReport
 
 STATE, TENSORS = "training.json", "training.safetensors"
 
@@ -23,7 +25,8 @@ STATE, TENSORS = "training.json", "training.safetensors"
 class Progress:
     """Where a run stands: enough, with the tensors, to go on as if it had never stopped.
 
-    ``batch`` counts the batches of this epoch that are done; ``seconds`` is training time, sittings added up.
+    ``batch`` counts the batches of this epoch that are done; ``seconds`` is training time, sittings added up; ``halved``
+    and ``unfit`` are what memory did not suffice for (see `Learner`).
     """
 
     step: int = 0
@@ -31,12 +34,27 @@ class Progress:
     batch: int = 0
     tokens: int = 0
     skipped: int = 0
+    halved: int = 0
+    unfit: int = 0
     seconds: float = 0.0
     best: float | None = None
     best_by: str = ""
     best_step: int = 0
     bad_validations: int = 0
     scores: dict[str, float] = field(default_factory=dict)
+
+    def judge(self, report: ValidationReport, best_by: str) -> bool:
+        """Take in the figures of a validation; whether this is the best model so far."""
+        best_by = best_by if report.scores else "loss"
+        if self.best_by != best_by:  # figures of different names are not compared
+            self.best, self.best_by = None, best_by
+        figure = report.figure(best_by)
+        if not math.isfinite(figure) or (self.best is not None and figure <= self.best):
+            self.bad_validations += 1
+            return False
+        self.best, self.best_step, self.bad_validations = figure, self.step, 0
+        self.scores = {"loss": report.loss, **report.scores}
+        return True
 
 
 class Checkpoints:
@@ -121,11 +139,18 @@ def random_state(device: torch.device) -> dict[str, Tensor]:
     return state
 
 
-def restore_random_state(tensors: dict[str, Tensor], device: torch.device) -> None:
-    """Undo what has been drawn since `random_state`."""
-    torch.set_rng_state(tensors["rng.cpu"])
-    if "rng.cuda" in tensors and device.type == "cuda":
-        torch.cuda.set_rng_state(tensors["rng.cuda"], device)
+def restore_random_state(tensors: dict[str, Tensor], device: torch.device, rank: int = 0) -> bool:
+    """Undo what has been drawn since `random_state`; False where ``tensors`` know nothing of this ``rank``.
+
+    In a checkpoint the names of rank 0 are bare, and those of rank r end in ``.r``.
+    """
+    end = f".{rank}" if rank else ""
+    if f"rng.cpu{end}" not in tensors:
+        return False
+    torch.set_rng_state(tensors[f"rng.cpu{end}"])
+    if f"rng.cuda{end}" in tensors and device.type == "cuda":
+        torch.cuda.set_rng_state(tensors[f"rng.cuda{end}"], device)
+    return True
 
 
 def _flush(folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from tfm_cli.options import check, option
+from tfm_cli.families import FAMILIES
+from tfm_cli.options import AUTO, check, option
 
 RUN, LEARNING, VALIDATION = "Run", "Learning", "Validation and checkpoints"
 
@@ -14,9 +15,24 @@ class RunOptions:
     data: str = option("data", "Folder that `tfm preprocess` wrote.", is_path=True, metavar="FOLDER", group=RUN)
     output: str = option("run", "Folder for the model and its checkpoints.", is_path=True, metavar="FOLDER", group=RUN)
     preset: str = option(
-        "small", "Network size; single options override it.", choices=("tiny", "small", "base", "big"), group=RUN
+        AUTO,
+        "Network size; single options override it. auto: size, dropout, batches and rate by the number of training pairs.",
+        choices=(AUTO, "tiny", "small", "base", "big"),
+        group=RUN,
     )
-    family: str = option("autoregressive", "How the model writes a sentence.", choices=("autoregressive",), group=RUN)
+    family: str = option(
+        "autoregressive",
+        "How the model writes a sentence: word after word, all words at once (oneshot, ctc, dag), or in a few passes.",
+        choices=tuple(FAMILIES),
+        group=RUN,
+    )
+    init_from: str | None = option(
+        None,
+        "Model folder with the same tokenizer: start from its weights, those of fitting name and shape.",
+        is_path=True,
+        metavar="FOLDER",
+        group=RUN,
+    )
     resume: bool = option(False, "Continue the run in the output folder exactly where it stopped.", group=RUN)
     overwrite: bool = option(False, "Delete a run that stands in the output folder.", group=RUN)
     max_minutes: float | None = option(
@@ -38,6 +54,9 @@ class RunOptions:
     threads: int | None = option(
         None, "CPU threads (default: OMP_NUM_THREADS, else the cores here).", minimum=1, group=RUN
     )
+    compile: bool = option(
+        False, "Have torch.compile write kernels for this network; pays off in long runs.", group=RUN
+    )
     tensorboard: bool = option(False, "Also write TensorBoard events (needs tfm-cli[tensorboard]).", group=RUN)
 
     def __post_init__(self) -> None:
@@ -53,10 +72,16 @@ class RunOptions:
 class LearningOptions:
     """Batches, loss and optimizer (sections 5.1 to 5.4 of the paper)."""
 
-    batch_tokens: int = option(
-        2048, "Token budget of a batch: sentences times the longest, source and target each.", minimum=1, group=LEARNING
+    batch_tokens: int | str = option(
+        2048,
+        "Token budget of a batch: sentences times the longest, source and target each. auto: what memory has room for.",
+        minimum=1,
+        words=(AUTO,),
+        group=LEARNING,
     )
-    accumulate: int = option(1, "Batches per update, weighted by their real target tokens.", minimum=1, group=LEARNING)
+    accumulate: int = option(
+        1, "Batches per update (and process), weighted by their real target tokens.", minimum=1, group=LEARNING
+    )
     learning_rate: float = option(1e-3, "Peak learning rate.", minimum=0, group=LEARNING)
     warmup_steps: int = option(400, "Updates of linear warm-up to the peak.", minimum=0, group=LEARNING)
     schedule: str = option(
@@ -67,6 +92,12 @@ class LearningOptions:
     )
     label_smoothing: float = option(
         0.1, "Share of probability spread over the vocabulary.", minimum=0, maximum=0.9, group=LEARNING
+    )
+    r_drop: float = option(
+        0.0,
+        "Weight of R-Drop: two passes with different dropout shall agree. Good values are 1 to 5; doubles the time of a step.",
+        minimum=0,
+        group=LEARNING,
     )
     beta1: float = option(0.9, "Adam's first decay.", minimum=0, maximum=0.9999, group=LEARNING)
     beta2: float = option(0.98, "Adam's second decay.", minimum=0, maximum=0.99999, group=LEARNING)

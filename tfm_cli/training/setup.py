@@ -1,31 +1,59 @@
-"""From options to a trainer ready to run: the output folder, the data, the network, what is resumed."""
+"""From options to a trainer ready to run: the data, the network, the size of its batches, what is resumed."""
 
 import json
-import shutil
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.data.batching import collate
 from tfm_cli.data.dataset import DataFolder
+from tfm_cli.data.storage import Split
 from tfm_cli.device import pick_device, pick_precision, set_threads
 from tfm_cli.errors import TfmError
-from tfm_cli.model import CARD, CONFIG, WEIGHTS, Model, build_family
-from tfm_cli.training.checkpoint import Checkpoints
+from tfm_cli.families import family_entry
+from tfm_cli.model import Model, build_family, take_weights
+from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
+from tfm_cli.options import AUTO
+from tfm_cli.training.compiling import compile_family
+from tfm_cli.training.distributed import World
+from tfm_cli.training.feeding import Feed
+from tfm_cli.training.learner import Learner
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
-from tfm_cli.training.trainer import Trainer
+from tfm_cli.training.sizing import largest_batch
+from tfm_cli.training.standing import (
+    CONFIGURATION,
+    EVENTS,
+    LOG,
+    check_same_run,
+    clear,
+    refuse_differences,
+    refuse_occupied,
+    saved,
+    started_again,
+)
+from tfm_cli.training.trainer import Trainer, seed_of_rank
 from tfm_cli.training.validation import Validator
 from tfm_cli.training.watching import JsonLines, TensorBoard, Watcher, Watchers
 from tfm_cli.transformer.shape import Shape
 
-LOG, EVENTS, CONFIGURATION = "log.jsonl", "tensorboard", "training.json"
-# Another value of these would make it another run; what else differs on resumption is told and obeyed.
-FIXED = ("shape", "seed", "family", "data_fingerprint")
 # What belongs to a sitting, not to the run.
-SITTING = ("resume", "overwrite", "device", "threads", "output", "data")
+SITTING = ("resume", "overwrite", "device", "threads", "output", "data", "init_from")
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """What one start of a run brings along besides options.
+
+    ``watchers`` hear of it besides the log file; ``began`` is the moment on `time.monotonic` from which its minutes count.
+    """
+
+    watchers: Sequence[Watcher] = ()
+    began: float | None = None
+    world: World = field(default_factory=World)
 
 
 def prepare(
@@ -33,84 +61,133 @@ def prepare(
     learning: LearningOptions,
     validation: ValidationOptions,
     shape: Shape,
-    watchers: Iterable[Watcher] = (),
-    began: float | None = None,
+    nonautoregressive: NonAutoregressiveOptions | None = None,
+    sitting: Sitting | None = None,
 ) -> Trainer:
-    """A trainer whose `Trainer.run` does the rest. ``watchers`` hear of it besides the log file.
+    """A trainer whose `Trainer.run` does the rest.
 
-    Nothing is written, and no standing run deleted, before all that can be wrong has been looked at.
+    Of ``learning`` and ``nonautoregressive``, the family keeps what it obeys among its settings.
+
+    Nothing is written, and no standing run deleted, before all that can be wrong has been looked at. Of several processes
+    rank 0 alone touches the output folder.
 
     Raises:
         TfmError: where a run stands already, the data are missing, or a resumed run's options differ.
     """
-    output = Path(options.output)
-    _refuse_occupied(output, options)
+    sitting = sitting or Sitting()
+    world, output = sitting.world, Path(options.output)
+    options = started_again(options, world)
+    if world.is_first:
+        refuse_occupied(output, options)
+    before = world.share(saved(output) if options.resume and world.is_first else {})
+    if learning.batch_tokens == AUTO and before:
+        learning = replace(learning, batch_tokens=before["learning"]["batch_tokens"])
+    _refuse_endless(options, learning)
+    data = DataFolder.load(options.data)
+    if data.train is None:
+        raise TfmError(
+            "the data hold no training pairs", where=options.data, fix="Give `tfm preprocess` a --source and --target."
+        )
+    device = pick_device(options.device, world.local_rank)
+    set_threads(options.threads, world.local_size)
+    dtype = pick_precision(options.precision, device)
+    configuration: dict[str, Any] = {
+        "shape": asdict(shape),
+        "learning": asdict(learning),
+        "validation": asdict(validation),
+        "nonautoregressive": obeyed(options.family, nonautoregressive or NonAutoregressiveOptions()),
+        **{name: value for name, value in asdict(options).items() if name not in SITTING},
+        "precision": str(dtype).removeprefix("torch."),
+        "data_fingerprint": data.fingerprint,
+        "processes": world.size,
+    }
+    torch.manual_seed(options.seed)
+    model = _fresh_model(data, options, shape, learning, configuration, before)
+    refuse_differences(configuration, world)
+    for parameter in model.family.parameters():  # another machine's torch might draw others
+        world.spread(parameter.data)
+    learner = Learner(model, learning, device, dtype)
+    feed, notes = _feed(learner, data.train, options, learning, world)
+    configuration["learning"]["batch_tokens"] = feed.batch_tokens
+    trainer = Trainer(
+        learner,
+        feed,
+        _validator(data, options.family, validation),
+        (options, learning, validation),
+        run=configuration,
+        watcher=_watchers(output, options, sitting),
+        began=sitting.began,
+        notes=notes,
+    )
+    if options.resume:
+        check_same_run(output, before, configuration, trainer.watcher.warned)
+        trainer.resume()
+    elif world.rank:
+        torch.manual_seed(seed_of_rank(options.seed, world.rank))
+    if world.is_first:
+        if options.overwrite and not options.resume:
+            clear(output)
+        output.mkdir(parents=True, exist_ok=True)
+        (output / CONFIGURATION).write_text(json.dumps(configuration, indent=2) + "\n", encoding="utf-8")
+        world.begins(str(output.resolve()))
+    return trainer
+
+
+def _feed(
+    learner: Learner, split: Split, options: RunOptions, learning: LearningOptions, world: World
+) -> tuple[Feed, tuple[str, ...]]:
+    """The feed for a network that is compiled and has its size of batch; and what is to be told of that."""
+    if options.compile:
+        some = range(min(8, len(split)))
+        compile_family(learner, collate(split.pairs(some), learner.multiple).to(learner.device))
+    tokens, notes = learning.batch_tokens, tuple[str, ...]()
+    if isinstance(tokens, str):
+        sizing = largest_batch(learner, split, world)
+        tokens, notes = sizing.batch_tokens, (f"Batches of {sizing.batch_tokens:,} tokens: {sizing.reason}.",)
+    feed = Feed(
+        split,
+        tokens,
+        learning.accumulate,
+        options.seed,
+        device=learner.device,
+        multiple=learner.multiple,
+        world=world,
+    )
+    return feed, notes
+
+
+def _watchers(output: Path, options: RunOptions, sitting: Sitting) -> Watchers:
+    if not sitting.world.is_first:
+        return Watchers([])
+    heard: list[Watcher] = [*sitting.watchers, JsonLines(output / LOG)]
+    if options.tensorboard:
+        heard.append(TensorBoard(output / EVENTS))
+    return Watchers(heard)
+
+
+def _refuse_endless(options: RunOptions, learning: LearningOptions) -> None:
     if learning.schedule in ("linear", "cosine") and not options.has_end:
         raise TfmError(
             f"a {learning.schedule} schedule falls to zero at the end of the run, and the run has none",
             where="--schedule",
             fix="Give --max-minutes, --max-steps or --max-epochs.",
         )
-    data = DataFolder.load(options.data)
-    if data.train is None:
-        raise TfmError(
-            "the data hold no training pairs", where=options.data, fix="Give `tfm preprocess` a --source and --target."
-        )
-    device = pick_device(options.device)
-    set_threads(options.threads)
-    dtype = pick_precision(options.precision, device)
-    configuration: dict[str, Any] = {
-        "shape": asdict(shape),
-        "learning": asdict(learning),
-        "validation": asdict(validation),
-        **{name: value for name, value in asdict(options).items() if name not in SITTING},
-        "precision": str(dtype).removeprefix("torch."),
-        "data_fingerprint": data.fingerprint,
-    }
-    heard: list[Watcher] = [*watchers, JsonLines(output / LOG)]
-    if options.tensorboard:
-        heard.append(TensorBoard(output / EVENTS))
-    torch.manual_seed(options.seed)
-    trainer = Trainer(
-        _fresh_model(data, options.family, shape, learning, configuration),
-        data.train,
-        _validator(data, validation),
-        (options, learning, validation),
-        device=device,
-        dtype=dtype,
-        run=configuration,
-        watcher=Watchers(heard),
-        began=began,
-    )
-    if options.resume:
-        _check_same_run(output, configuration, trainer.watcher.warned)
-        trainer.resume()
-    elif options.overwrite:
-        _clear(output)
-    output.mkdir(parents=True, exist_ok=True)
-    (output / CONFIGURATION).write_text(json.dumps(configuration, indent=2) + "\n", encoding="utf-8")
-    return trainer
 
 
-def saved_options(output: str | Path) -> dict[str, Any]:
-    """The options that the run in ``output`` was begun with, by field name; for a resumption that does not repeat them.
-
-    Raises:
-        TfmError: where no run stands.
-    """
-    file = Path(output) / CONFIGURATION
-    try:
-        configuration = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TfmError("there is no run to resume", where=str(output), fix="Train without --resume.") from error
-    flat = {name: value for name, value in configuration.items() if not isinstance(value, dict)}
-    return flat | configuration["shape"] | configuration["learning"] | configuration["validation"]
+def obeyed(family: str, options: Any) -> dict[str, Any]:
+    """Those of ``options`` that only some families obey, and this one does: what a family keeps of them as settings."""
+    return {name: value for name, value in asdict(options).items() if name in family_entry(family).obeys}
 
 
 def _fresh_model(
-    data: DataFolder, family: str, shape: Shape, learning: LearningOptions, configuration: dict[str, Any]
+    data: DataFolder,
+    options: RunOptions,
+    shape: Shape,
+    learning: LearningOptions,
+    configuration: dict[str, Any],
+    before: dict[str, Any],
 ) -> Model:
-    settings = {"label_smoothing": learning.label_smoothing}
+    settings = obeyed(options.family, learning) | configuration["nonautoregressive"]
     sizes = data.tokenizers.source.vocab_size, data.tokenizers.target.vocab_size
     about = {
         "source_language": data.source_language,
@@ -119,73 +196,26 @@ def _fresh_model(
         "data_fingerprint": data.fingerprint,
         "training": {name: configuration[name] for name in ("learning", "precision", "seed", "preset")},
     }
-    return Model(build_family(family, shape, *sizes, settings), family, data.tokenizers, settings, about)
+    family = build_family(options.family, shape, *sizes, settings)
+    model = Model(family, options.family, data.tokenizers, settings, about)
+    if start := _initialised(model, options, before):
+        about["initialised_from"] = configuration["initialised_from"] = start
+    return model
 
 
-def _validator(data: DataFolder, options: ValidationOptions) -> Validator | None:
+def _initialised(model: Model, options: RunOptions, before: dict[str, Any]) -> str | None:
+    """Start from the weights of ``init_from``; what was taken, in words. A resumed run knows what it once started from."""
+    if options.resume:
+        return before.get("initialised_from")
+    if not options.init_from:
+        return None
+    count = take_weights(model, Path(options.init_from))
+    return f"{options.init_from} ({count:,} of {model.parameters:,} weights)"
+
+
+def _validator(data: DataFolder, family: str, options: ValidationOptions) -> Validator | None:
     if data.valid is None or len(data.valid) == 0:
         return None
-    decode = DecodeOptions(beam=options.valid_beam)
+    entry = family_entry(family)
+    decode = DecodeOptions(beam=options.valid_beam) if "valid_beam" in entry.obeys else entry.decode_options()
     return Validator(data.valid, data.tokenizers, data.target_language, options.valid_sentences, decode)
-
-
-def _refuse_occupied(output: Path, options: RunOptions) -> None:
-    if output.is_file():
-        raise TfmError("the output is a file", where=str(output), fix="Name a folder by --output.")
-    there = sorted(path.name for path in output.iterdir()) if output.is_dir() else []
-    stands = CONFIGURATION in there
-    if there and not stands:
-        raise TfmError(
-            f"the folder holds other files ({there[0]})",
-            where=str(output),
-            fix="Name a new or empty folder by --output.",
-        )
-    begun = stands and bool(Checkpoints(output, 1).steps())
-    if options.resume and not begun:
-        fix = "Train without --resume" + (", with --overwrite." if stands else ".")
-        raise TfmError("there is no checkpoint to resume from", where=str(output), fix=fix)
-    if stands and not options.resume and not options.overwrite:
-        go_on = "Continue it with --resume, delete" if begun else "It has no checkpoint yet: delete"
-        raise TfmError(
-            "a run stands here already",
-            where=str(output),
-            fix=f"{go_on} it with --overwrite, or name another --output.",
-        )
-
-
-def _clear(output: Path) -> None:
-    """Delete a run's files and nothing else."""
-    for name in ("checkpoints", EVENTS):
-        shutil.rmtree(output / name, ignore_errors=True)
-    for leftover in output.glob(".saving-*"):
-        shutil.rmtree(leftover)
-    tokenizers = [path.name for path in output.glob("*tokenizer.json")]
-    for name in (CONFIG, WEIGHTS, CARD, LOG, CONFIGURATION, *tokenizers):
-        (output / name).unlink(missing_ok=True)
-
-
-def _check_same_run(output: Path, configuration: dict[str, Any], warn: Callable[[str], None]) -> None:
-    """Hold a resumption's options against those that the run last had."""
-    before = json.loads((output / CONFIGURATION).read_text(encoding="utf-8"))
-    if before["data_fingerprint"] != configuration["data_fingerprint"]:
-        raise TfmError(
-            "the data have changed since this run began", where=str(output), fix="Start a new run by --output."
-        )
-    for name, old, new in _differences(before, configuration):
-        option = "--" + name.rpartition(".")[2].replace("_", "-")
-        if name.partition(".")[0] in FIXED:
-            raise TfmError(
-                f"this run was begun with {old}, not {new}",
-                where=option,
-                fix="Resume without it, or start a new run by --output.",
-            )
-        if name.startswith("learning.") or name == "precision":
-            warn(f"{option} was {old} before and is {new} from now on.")
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    for name in before.keys() & now.keys():
-        if isinstance(before[name], dict):
-            yield from _differences(before[name], now[name], f"{prefix}{name}.")
-        elif before[name] != now[name]:
-            yield prefix + name, before[name], now[name]

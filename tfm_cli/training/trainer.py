@@ -1,28 +1,25 @@
-"""The training loop: batches in, updates, validations and checkpoints out. It knows no family, only `Family.loss`."""
+"""The training loop: batches in, updates, validations and checkpoints out. It knows no family, only `Learner.learn`."""
 
-import copy
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from tfm_cli.data.batching import Plan, collate, plan
-from tfm_cli.data.storage import Split
 from tfm_cli.errors import Interrupted, TfmError
-from tfm_cli.model import Model, save_model
+from tfm_cli.model import save_model
 from tfm_cli.training.checkpoint import Checkpoints, Progress, random_state, restore_random_state
-from tfm_cli.training.optim import FlatWeights, MixedPrecisionAdam, learning_rate
+from tfm_cli.training.feeding import Feed, Group
+from tfm_cli.training.interrupt import Interrupt
+from tfm_cli.training.learner import Learner
+from tfm_cli.training.limits import Limits
+from tfm_cli.training.meter import Meter
+from tfm_cli.training.optim import learning_rate
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
 from tfm_cli.training.validation import ValidationReport, Validator
 from tfm_cli.training.watching import StartReport, StepReport, Watcher
-from tfm_cli.transformer.batch import Batch
 
 MAX_BROKEN_STEPS = 10
 VALIDATION_SHARE = 0.05
@@ -37,129 +34,86 @@ class Outcome:
     progress: Progress
 
 
-@dataclass
-class Meter:
-    """Sums since the last log line."""
-
-    loss: float = 0.0
-    nll: float = 0.0
-    tokens: int = 0
-    began: float = 0.0
-
-
-class Interrupt:
-    """Turns the first Ctrl-C (or SIGTERM) into a flag; a second one interrupts at once."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.asked, self._say = False, say
-
-    def _ask(self, number: int, frame: object) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-        self._say("stopping: this step is finished and everything saved. Ctrl-C once more stops at once, unsaved.")
-
-    def __enter__(self) -> "Interrupt":
-        self._old: dict[signal.Signals, Any] = {}
-        if threading.current_thread() is threading.main_thread():
-            self._old = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
-
-
 class Trainer:
-    """One run over one data set.
+    """One run over one data set, or one rank of it: all ranks go through the same steps, and only rank 0 looks and writes.
 
-    ``model`` holds fresh weights; ``run`` is the resolved configuration, kept with every checkpoint;
-    ``began`` is the moment on `time.monotonic` from which ``max_minutes`` counts.
+    ``run`` is the resolved configuration, kept with every checkpoint; ``began`` is the moment on `time.monotonic` from which
+    ``max_minutes`` counts; ``notes`` are told at the start. ``seconds`` is what rank 0's clock said after the last step, so
+    that all ranks decide alike.
     """
 
     def __init__(
         self,
-        model: Model,
-        train: Split,
+        learner: Learner,
+        feed: Feed,
         validator: Validator | None,
         options: tuple[RunOptions, LearningOptions, ValidationOptions],
         *,
-        device: torch.device,
-        dtype: torch.dtype,
         run: dict[str, Any],
         watcher: Watcher,
         began: float | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.options, self.learning, self.watching = options
-        self.model, self.train, self.validator, self.run_configuration = model, train, validator, run
-        self.device, self.watcher = device, watcher
+        self.learner, self.feed, self.world, self.validator = learner, feed, feed.world, validator
+        self.model, self.family, self.optimizer = learner.model, learner.family, learner.optimizer
+        self.run_configuration, self.watcher, self.notes = run, watcher, notes
         self.began = time.monotonic() if began is None else began
+        self.limits = Limits(self.options, self.watching.patience)
         self.output = Path(self.options.output)
         self.checkpoints = Checkpoints(self.output, self.watching.keep)
-        self.family = model.family.to(device)
-        averaged = copy.deepcopy(self.family).eval()
-        self.optimizer = MixedPrecisionAdam(self.family, self.learning, dtype)
-        self.family.to(dtype=dtype).train()
-        FlatWeights(averaged).bind(self.optimizer.average)
-        self.averaged = averaged
-        # oneDNN compiles a kernel for every new shape of a bfloat16 product, which costs more than the product.
-        self.multiple = 2 if dtype == torch.bfloat16 else 1
         self.progress = Progress()
-        self.earlier_seconds = 0.0
-        self.plan = self._plan(0)
-        self.meter = Meter()
+        self.earlier_seconds = self.seconds = 0.0
+        self.meter = Meter(learner.device)
         self.last_validation: ValidationReport | None = None
+        self.validation_seconds = 0.0  # what the last one cost
         self.last_looked_at = 0.0
         self.saved_step = -1
         self.broken_in_a_row = 0
+        self.stopping = False
 
     # -- where the run stands
 
     @property
-    def seconds(self) -> float:
+    def clock(self) -> float:
+        """Seconds of training by this process's clock, sittings added up."""
         return self.earlier_seconds + time.monotonic() - self.began
 
     @property
     def epoch(self) -> float:
-        return self.progress.epoch + self.progress.batch / max(1, len(self.plan.batches))
+        return self.progress.epoch + self.progress.batch / max(1, len(self.feed.plan.batches))
+
+    @property
+    def _closing(self) -> float:
+        """Seconds that are kept free for the closing validation, which belongs to the run's minutes."""
+        return 1.1 * self.validation_seconds
 
     @property
     def fraction(self) -> float:
         """The share of the run that has passed, by whichever limit is nearest; 0 without a limit."""
-        options, shares = self.options, [0.0]
-        if options.max_steps:
-            shares.append(self.progress.step / options.max_steps)
-        if options.max_epochs:
-            shares.append(self.epoch / options.max_epochs)
-        if options.max_minutes:
-            # The closing validation belongs to the budget.
-            closing = 1.1 * self.last_validation.seconds if self.last_validation else 0.0
-            shares.append((self.seconds + closing) / (60 * options.max_minutes))
-        return min(1.0, max(shares))
+        return self.limits.fraction(self.progress, self.epoch, self.seconds + self._closing)
 
     def ended(self) -> str | None:
         """Why the run is over, or None."""
-        options = self.options
-        if options.max_steps and self.progress.step >= options.max_steps:
-            return f"{self.progress.step:,} steps"
-        if options.max_epochs and self.progress.epoch >= options.max_epochs:
-            return f"{self.progress.epoch} epochs"
-        if options.max_minutes and self.fraction >= 1:
-            return f"{options.max_minutes:g} minutes"
-        if self.watching.patience and self.progress.bad_validations >= self.watching.patience:
-            return f"no better model in {self.watching.patience} validations"
-        return None
+        return self.limits.reason(self.progress, self.seconds + self._closing)
 
     # -- the loop
 
     def resume(self) -> None:
-        """Take up the newest readable checkpoint."""
-        self.progress, tensors, _ = self.checkpoints.newest(self.watcher.warned)
+        """Take up the newest readable checkpoint, which rank 0 reads for all."""
+        state: dict[str, Any] = {}
+        tensors: dict[str, torch.Tensor] = {}
+        if self.world.is_first:
+            progress, tensors, _ = self.checkpoints.newest(self.watcher.warned)
+            state = asdict(progress)
+        self.progress = Progress(**self.world.share(state))
+        tensors = self.world.share_tensors(tensors)
         self.optimizer.load(tensors, self.progress.step - self.progress.skipped)
-        restore_random_state(tensors, self.device)
+        if not restore_random_state(tensors, self.learner.device, self.world.rank):  # a rank that there was not before
+            torch.manual_seed(seed_of_rank(self.options.seed + self.progress.step, self.world.rank))
         self.saved_step = self.progress.step
         self.earlier_seconds = self.progress.seconds
-        self.plan = self._plan(self.progress.epoch)
+        self.feed.begin(self.progress.epoch)
 
     def run(self) -> Outcome:
         """Train until a limit is reached.
@@ -169,78 +123,68 @@ class Trainer:
             TfmError: where the loss stays non-finite.
         """
         self.watcher.started(self._start_report())
-        self.meter = Meter(began=time.monotonic())
+        self.meter.reset()
+        self._agree_on_time()
         self.last_looked_at = self.seconds
-        with Interrupt(self.watcher.warned) as interrupt:
+        with Interrupt(self.watcher.warned, self.world.give_up if self.world.is_launched else None) as interrupt:
             reason = self.ended()
-            while reason is None and not interrupt.asked:
-                for group in self._groups():
-                    self._update(group)
-                    at_end = self.progress.batch >= len(self.plan.batches)
+            while reason is None and not self.stopping:
+                for group in self.feed.groups(self.progress.batch):
+                    self._update(group, interrupt)
+                    at_end = self.progress.batch >= len(self.feed.plan.batches)
                     if at_end:
                         self._next_epoch()
                     if self._look_due(at_end):
                         self._look()
                     reason = self.ended()
-                    if reason or interrupt.asked:
+                    if self.world.size == 1:  # among several it is told with the next update
+                        self.stopping = interrupt.asked
+                    if reason or self.stopping:
                         break
-            if interrupt.asked:
+            if self.stopping:
                 self._save()
                 raise Interrupted(f"stopped at step {self.progress.step:,}; saved, continue with --resume")
             if self.saved_step != self.progress.step:
                 self._look()
         return Outcome(reason or "", self.progress)
 
-    def _plan(self, epoch: int) -> Plan:
-        made = plan(self.train.lengths, self.learning.batch_tokens, self.options.seed, epoch, multiple=self.multiple)
-        if not made.batches:
-            raise TfmError(
-                f"no sentence pair fits into {self.learning.batch_tokens} tokens",
-                where="--batch-tokens",
-                fix="Raise it.",
-            )
-        return made
-
     def _next_epoch(self) -> None:
         self.progress.epoch += 1
         self.progress.batch = 0
-        self.plan = self._plan(self.progress.epoch)
+        self.feed.begin(self.progress.epoch)
 
-    def _groups(self) -> Iterator[list[Batch]]:
-        """The rest of this epoch, ``accumulate`` batches at a time, made one ahead in a thread."""
-        rest = self.plan.batches[self.progress.batch :]
-        size = self.learning.accumulate
-
-        def make(begin: int) -> list[Batch]:
-            return [collate(self.train.pairs(indices), self.multiple) for indices in rest[begin : begin + size]]
-
-        with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(make, 0)
-            for begin in range(0, len(rest), size):
-                group = coming.result()
-                coming = ahead.submit(make, begin + size)
-                yield [batch.to(self.device) for batch in group]
-
-    def _update(self, group: list[Batch]) -> None:
-        """One update from the batches of ``group``, weighted by their real target tokens."""
-        progress, tokens = self.progress, 0
-        for batch in group:
-            report = self.family(batch, self.fraction)
-            report.sum.backward()
-            self.optimizer.collect()
+    def _update(self, group: Group, interrupt: Interrupt) -> None:
+        """One update from the batches of all ranks, weighted by their real target tokens."""
+        progress, learner = self.progress, self.learner
+        tokens, halved, unfit = 0, learner.halved, learner.unfit
+        for batch in group.mine:
+            report = learner.learn(batch, self.fraction)
+            self.meter.add(report)
             tokens += report.count
-            self.meter.loss += float(report.sum.detach())
-            self.meter.nll += float(report.parts.get("nll", report.sum.detach()))
+        mine = (tokens, interrupt.asked, learner.halved - halved, learner.unfit - unfit)
+        *told, self.seconds = self.world.exchange((*mine, self.clock if self.world.is_first else 0.0))
+        tokens, asked, halved, unfit = map(int, told)
         rate = learning_rate(progress.step + 1, self.fraction, self.learning)
         progress.step += 1
-        progress.batch += len(group)
-        norm = self.optimizer.update(rate, 1 / max(tokens, 1))
+        progress.batch += group.count
+        norm = learner.update(rate, tokens, self.world)
         progress.tokens += tokens
         self.meter.tokens += tokens
+        self.stopping = asked > 0
+        self._tell_of_memory(halved, unfit)
         self._check(norm)
         self.watcher.ticked(progress.step, self.epoch, self.fraction)
         if progress.step % self.watching.log_every == 0 and math.isfinite(norm):
             self._log(rate, norm)
+
+    def _tell_of_memory(self, halved: int, unfit: int) -> None:
+        progress, advice = self.progress, "A smaller --batch-tokens, with --accumulate to make up for it, is faster."
+        if halved and not progress.halved:
+            self.watcher.warned(f"memory did not suffice for a batch: such batches are learnt in halves. {advice}")
+        if unfit and not progress.unfit:
+            self.watcher.warned("memory does not suffice for a single sentence pair: such pairs are left out.")
+        progress.halved += halved
+        progress.unfit += unfit
 
     def _check(self, norm: float) -> None:
         if math.isfinite(norm):
@@ -249,7 +193,7 @@ class Trainer:
         self.progress.skipped += 1
         self.broken_in_a_row += 1
         self.watcher.warned(f"step {self.progress.step:,}: the gradient is not finite; the step was skipped.")
-        self.meter = Meter(began=time.monotonic())
+        self.meter.reset()
         if self.broken_in_a_row >= MAX_BROKEN_STEPS:
             self._save()  # the weights are those of the last sound step
             raise TfmError(
@@ -259,56 +203,54 @@ class Trainer:
             )
 
     def _log(self, rate: float, norm: float) -> None:
-        meter, now = self.meter, time.monotonic()
+        loss, nll, speed = self.meter.read(self.world)
         report = StepReport(
             step=self.progress.step,
             epoch=round(self.epoch, 3),
-            loss=meter.loss / max(meter.tokens, 1),
-            nll=meter.nll / max(meter.tokens, 1),
+            loss=loss,
+            nll=nll,
             rate=rate,
             norm=norm,
-            tokens_per_second=meter.tokens / max(now - meter.began, 1e-9),
+            tokens_per_second=speed,
             seconds=self.seconds,
             fraction=self.fraction,
         )
         self.watcher.stepped(report)
-        self.meter = Meter(began=now)
 
     # -- validation and saving
 
     def _look_due(self, epoch_ended: bool) -> bool:
         """Whether it is time to validate and save; once that is known to be dear, it is kept below its share of the time."""
+        cost = self.validation_seconds
+        if self.limits.seconds_left(self.seconds + cost) < self._closing:
+            return False  # no time would be left to train and look once more: the closing look does it
         if self.watching.valid_every and self.validator:
             return self.progress.step % self.watching.valid_every == 0
         since = self.seconds - self.last_looked_at
-        cost = self.last_validation.seconds if self.last_validation else 0.0
         worth_it = self.validator is not None and epoch_ended and since >= cost * (1 / VALIDATION_SHARE - 1)
         return worth_it or since > max(LONGEST_WITHOUT_SAVING, cost)
 
     def _look(self) -> None:
-        """Validate, where there is something to validate on, and save."""
+        """Validate, where there is something to validate on, and save; the other ranks wait, and learn what came of it."""
         paused = time.monotonic()
-        if self.validator is not None:
+        if self.validator is not None and self.world.is_first:
             self._validate(self.validator)
+        self.progress = Progress(**self.world.share(asdict(self.progress)))
         self._save()
+        self._agree_on_time()
         self.last_looked_at = self.seconds
-        self.meter.began += time.monotonic() - paused
+        self.meter.pause(time.monotonic() - paused)
+
+    def _agree_on_time(self) -> None:
+        self.seconds, self.validation_seconds = self.world.share([self.clock, self.validation_seconds])
 
     def _validate(self, validator: Validator) -> None:
         progress, watching = self.progress, self.watching
-        report = validator.measure(self.averaged, self.device, progress.step, self.epoch, watching.samples)
-        best_by = watching.best_by if report.scores else "loss"
-        if progress.best_by != best_by:  # figures of different names are not compared
-            progress.best, progress.best_by = None, best_by
-        figure = report.figure(best_by)
-        is_best = math.isfinite(figure) and (progress.best is None or figure > progress.best)
-        report = replace(report, is_best=is_best)
-        self.last_validation = report
-        if is_best:
-            progress.best, progress.best_step, progress.bad_validations = figure, progress.step, 0
-            progress.scores = {"loss": report.loss, **report.scores}
-        else:
-            progress.bad_validations += 1
+        report = validator.measure(
+            self.learner.averaged, self.learner.device, progress.step, self.epoch, watching.samples
+        )
+        report = replace(report, is_best=progress.judge(report, watching.best_by))
+        self.last_validation, self.validation_seconds = report, report.seconds
         self.watcher.validated(report)
         if report.all_equal:
             self.watcher.warned(
@@ -318,45 +260,53 @@ class Trainer:
 
     def _save(self) -> None:
         """A checkpoint; and the model folder, where this is the best model, or the only one yet."""
-        progress = self.progress
-        if self.saved_step == progress.step:
+        if self.saved_step == self.progress.step:
             return
-        progress.seconds = self.seconds
-        weights = self.optimizer.weights.named(self.optimizer.average)
-        self.model.about |= {
+        states = {
+            name if rank == 0 else f"{name}.{rank}": state
+            for name, mine in random_state(self.learner.device).items()
+            for rank, state in enumerate(self.world.gather(mine))
+        }
+        if self.world.is_first:
+            self._write(states)
+        self.world.share(None)  # nobody leaves before all is written
+        self.saved_step = self.progress.step
+
+    def _write(self, states: dict[str, torch.Tensor]) -> None:
+        progress, model = self.progress, self.model
+        progress.seconds = self.clock
+        validated = self.last_validation
+        if validated and validated.step != progress.step:
+            validated = None
+        model.about |= {
             "steps": progress.step,
             "epochs": round(self.epoch, 2),
-            "minutes": round(self.seconds / 60, 1),
+            "minutes": round(progress.seconds / 60, 1),
+            "scores": {"loss": validated.loss, **validated.scores} if validated else {},
         }
-        validated = (
-            self.last_validation if self.last_validation and self.last_validation.step == progress.step else None
-        )
-        self.model.about["scores"] = {"loss": validated.loss, **validated.scores} if validated else {}
-        tensors = self.optimizer.state() | random_state(self.device)
-        self.checkpoints.save(self.model, weights, progress, tensors, self.run_configuration)
+        weights = self.learner.weights
+        self.checkpoints.save(model, weights, progress, self.optimizer.state() | states, self.run_configuration)
         if progress.best_step in (progress.step, 0):
-            save_model(self.output, self.model, weights)
-        self.saved_step = progress.step
+            save_model(self.output, model, weights)
 
     def _start_report(self) -> StartReport:
-        options = self.options
-        limits = [
-            f"{options.max_minutes:g} minutes" if options.max_minutes else "",
-            f"{options.max_steps:,} steps" if options.max_steps else "",
-            f"{options.max_epochs} epochs" if options.max_epochs else "",
-            f"{self.watching.patience} validations without a better model"
-            if self.watching.patience and self.validator
-            else "",
-        ]
         return StartReport(
             parameters=self.model.parameters,
-            pairs=len(self.train),
-            left_out=self.plan.left_out,
-            batches=len(self.plan.batches),
-            device=str(self.device),
-            precision=str(self.optimizer.working.dtype).removeprefix("torch."),
+            pairs=len(self.feed.split),
+            left_out=self.feed.plan.left_out,
+            batches=len(self.feed.plan.batches),
+            device=str(self.learner.device),
+            precision=str(self.learner.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
+            processes=self.world.size,
+            batch_tokens=self.feed.batch_tokens,
             resumed_at=self.progress.step,
-            limits=" or ".join(limit for limit in limits if limit),
-            has_end=options.has_end,
+            limits=str(self.limits if self.validator else replace(self.limits, patience=0)),
+            has_end=self.options.has_end,
+            notes=self.notes,
         )
+
+
+def seed_of_rank(seed: int, rank: int) -> int:
+    """A seed by which each rank draws dropout of its own."""
+    return seed + 1_000_003 * rank

@@ -76,7 +76,7 @@ class Validator:
         begin = 0
         while begin < len(order):
             end = begin + 1
-            while end < len(order) and (end + 1 - begin) * width[order[end]] <= DECODE_TOKENS // self.options.beam:
+            while end < len(order) and (end + 1 - begin) * width[order[end]] <= DECODE_TOKENS // self.options.width:
                 end += 1
             rows = order[begin:end]
             sources = [source[:LONGEST] for source, _ in self.split.pairs(self.chosen[rows])]

@@ -13,7 +13,7 @@ from tfm_cli.training.validation import ValidationReport
 
 @dataclass(frozen=True)
 class StartReport:
-    """What a run is about to do."""
+    """What a run is about to do; ``notes`` say why where it found something out by itself."""
 
     parameters: int
     pairs: int
@@ -22,9 +22,12 @@ class StartReport:
     device: str
     precision: str
     threads: int
+    processes: int
+    batch_tokens: int
     resumed_at: int
     limits: str
     has_end: bool
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

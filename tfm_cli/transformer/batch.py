@@ -38,9 +38,13 @@ class Batch:
         """Pad ids that already end with END."""
         return cls(pad(sources), pad(targets))
 
+    def pack(self) -> tuple[Packing, Packing]:
+        """The packings of both sides."""
+        return Packing.of(self.source), Packing.of(self.target)
+
     def packed(self) -> "Batch":
-        """The same with the packings of both sides; ids on the CPU."""
-        return replace(self, packings=(Packing.of(self.source), Packing.of(self.target)))
+        """The same with its packings."""
+        return replace(self, packings=self.pack())
 
     def pin(self) -> "Batch":
         """The same in memory from which a GPU copies by itself."""

@@ -33,6 +33,11 @@ def label_smoothed(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Te
     return (1 - smoothing) * nll + smoothing * uniform, nll.detach()
 
 
+def chunk_rows(vocabulary: int) -> int:
+    """How many positions' logits may exist at one time."""
+    return max(1, _LOGITS // vocabulary // ROWS) * ROWS
+
+
 class _FusedProjectionLoss(torch.autograd.Function):
     """The loss and its gradient in one visit to the logits, a chunk of positions at a time.
 
@@ -103,7 +108,7 @@ def projection_loss(
             states, target = states[real], target[real]
         # Rows of zeros fill up the last chunk, so that products have few shapes.
         states = F.pad(states, (0, 0, 0, -count % ROWS))
-    chunk = chunk or max(1, _LOGITS // len(weight) // ROWS) * ROWS
+    chunk = chunk or chunk_rows(len(weight))
     if not torch.is_grad_enabled():
         parts = zip(states[:count].split(chunk), target[:count].split(chunk), strict=True)
         sums = [torch.stack(label_smoothed(here @ weight.t(), ids, smoothing)) for here, ids in parts]

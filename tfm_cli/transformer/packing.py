@@ -26,15 +26,15 @@ class Packing:
 
     @classmethod
     def of(cls, ids: Tensor) -> "Packing":
-        """The packing of ids [B, T], padded with PAD; made on the CPU, where its size is known without waiting."""
+        """The packing of ids [B, T], padded with PAD; best made on the CPU, where its size is known without waiting."""
         flat = ids.flatten()
         real = (flat != PAD).nonzero().squeeze(1)
         count = len(real)
         total = -(-(count + 1) // ROWS) * ROWS
-        cells = torch.zeros(total, dtype=torch.int64)
+        cells = torch.zeros(total, dtype=torch.int64, device=ids.device)
         cells[:count] = real
-        rows = torch.full((len(flat),), count, dtype=torch.int64)
-        rows[real] = torch.arange(count)
+        rows = torch.full_like(flat, count)
+        rows[real] = torch.arange(count, device=ids.device)
         return cls((ids.shape[0], ids.shape[1]), count, cells, rows)
 
     def pick(self, ids: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """Runs that stop, go on, break and end."""
 
 import json
+import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from tfm_cli.errors import Interrupted, TfmError
 from tfm_cli.model import load_model
 from tfm_cli.training.checkpoint import STATE, TENSORS
 from tfm_cli.training.trainer import MAX_BROKEN_STEPS, Trainer
+from tfm_cli.transformer.batch import Batch
 
 SLOW_VALIDATION = {"valid_every": 1000, "valid_sentences": 4}
 
@@ -277,3 +280,82 @@ def test_validation_disturbs_nothing(reverse_data: Path, tmp_path: Path) -> None
     seldom = trainer(reverse_data, tmp_path / "seldom", max_steps=8, validation=SLOW_VALIDATION)
     seldom.run()
     assert torch.equal(often.optimizer.master, seldom.optimizer.master)
+
+
+class Clock:
+    """Time that passes only where a test lets it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("every", [0, 7, 23, 31, 33, 40])
+def test_the_minutes_are_used_up_and_not_overdrawn(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    """Wherever a validation falls, the last one ends with the clock, and is of the last step: no minute is left over."""
+    clock = Clock()
+    monkeypatch.setattr("tfm_cli.training.trainer.time", clock)
+    watch = {"valid_every": every, "valid_sentences": 2}
+    run = trainer(reverse_data, tmp_path, max_minutes=2, learning={"batch_tokens": 128}, validation=watch)
+    measure, learn = run.validator.measure, run.learner.learn  # type: ignore[union-attr]
+
+    def slow_measure(*arguments: object) -> object:
+        clock.now += 10
+        return replace(measure(*arguments), seconds=10.0)  # type: ignore[arg-type]
+
+    def slow_learn(*arguments: object) -> object:
+        clock.now += 1
+        return learn(*arguments)  # type: ignore[arg-type]
+
+    run.validator.measure, run.learner.learn = slow_measure, slow_learn  # type: ignore[union-attr, method-assign, assignment]
+    run.validation_seconds = 10.0  # as in a run that is resumed in memory of it
+    outcome = run.run()
+    assert outcome.reason == "2 minutes"
+    assert 117 <= clock.now <= 121
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [e["step"] for e in events if e["event"] == "validation"][-1] == outcome.progress.step
+
+
+def test_a_lack_of_memory_is_told_once_and_counted(reverse_data: Path, tmp_path: Path) -> None:
+    run = trainer(reverse_data, tmp_path, max_steps=4, validation=SLOW_VALIDATION)
+    loss = run.family.loss
+    most = 10
+
+    def cramped(batch: Batch, progress: float) -> object:
+        if len(batch.source) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return loss(batch, progress)
+
+    run.family.loss = cramped  # type: ignore[method-assign, assignment]
+    progress = run.run().progress
+    assert (progress.step, progress.halved, progress.unfit) == (4, 4, 0)
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    told = [event["message"] for event in events if event["event"] == "warning" and "memory" in event["message"]]
+    assert len(told) == 1 and "--batch-tokens" in told[0]
+
+
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="torch.compile needs a C++ compiler")
+@pytest.mark.skipif(not hasattr(torch.nn.Module, "compile"), reason="this torch cannot compile")
+def test_a_compiled_network_learns_the_same(reverse_data: Path, tmp_path: Path) -> None:
+    shape = replace(TINY, dropout=0.0)
+    learned = {}
+    for compile in (False, True):
+        output = tmp_path / str(compile)
+        watch = {**SLOW_VALIDATION, "log_every": 1}
+        trainer(reverse_data, output, shape, validation=watch, max_steps=4, compile=compile).run()
+        learned[compile] = losses(output)
+    assert learned[True] == pytest.approx(learned[False], rel=1e-4)
+
+
+def test_compiling_without_a_compiler_is_refused_before_anything_is_written(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(TfmError, match="no-such-compiler") as error:
+        trainer(reverse_data, tmp_path / "run", compile=True)
+    assert error.value.where == "--compile"
+    assert not (tmp_path / "run").exists()

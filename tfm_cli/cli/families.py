@@ -1,0 +1,54 @@
+"""Which options are whose: a family is told those that it obeys, and any other that the user gave is refused."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.config import Settings
+from tfm_cli.errors import TfmError
+from tfm_cli.families import family_entry, that_obey
+from tfm_cli.folder import read_config
+from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions, NonAutoregressiveOptions
+from tfm_cli.training.options import LearningOptions, ValidationOptions
+
+# Sections with options that not every family obeys.
+SECTIONS = (
+    LearningOptions,
+    ValidationOptions,
+    NonAutoregressiveOptions,
+    DecodeOptions,
+    NonAutoregressiveDecodeOptions,
+)
+
+
+def family_of(models: Sequence[str]) -> str:
+    """The family of the first of these model folders, without loading a weight."""
+    if not models:
+        raise TfmError("no model is named", where="--model")
+    family: str = read_config(Path(models[0]))["family"]
+    return family
+
+
+def refuse_others(settings: Settings, family: str) -> None:
+    """Hold what the user gave against what the family of the model obeys.
+
+    Raises:
+        TfmError: naming an option that belongs to other families.
+    """
+    own = family_entry(family).obeys
+    for name in settings.given(*SECTIONS):
+        if name in own or not (others := that_obey(name)):
+            continue
+        listed = f"{', '.join(others[:-1])} and {others[-1]}" if len(others) > 1 else others[0]
+        families = "families" if len(others) > 1 else "family"
+        raise TfmError(
+            f"this is an option of the {listed} {families}, and the model is {family}",
+            where=settings.place(name),
+            fix="Leave it out.",
+        )
+
+
+def decoding(settings: Settings, family: str) -> DecodeOptions | NonAutoregressiveDecodeOptions:
+    """The options by which a model of ``family`` translates, any other that was given refused."""
+    refuse_others(settings, family)
+    return settings[family_entry(family).decode_options]

@@ -1,0 +1,99 @@
+"""What to train with, by the number of training pairs: the meaning of ``--preset auto`` and ``--vocab-size auto``."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfm_cli.errors import TfmError
+from tfm_cli.options import AUTO
+from tfm_cli.text.tokenizer import RESERVED
+from tfm_cli.transformer.shape import PRESETS
+
+LEAST_PIECES = 1_500  # a vocabulary of characters alone learns no words
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """For corpora of fewer than ``below`` pairs: a vocabulary in tokens, a network size, how to learn, and why."""
+
+    below: float
+    vocabulary: int
+    size: str
+    learning: Mapping[str, Any]
+    why: str
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Options of `tfm train` by field name."""
+        return {**PRESETS[self.size], **self.learning}
+
+    def __str__(self) -> str:
+        learning = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.learning.items())
+        return f"network {self.size!r}, {learning}: {self.why}"
+
+
+RECIPES = (
+    Recipe(
+        10_000,
+        2_000,
+        "tiny",
+        {"dropout": 0.3, "batch_tokens": 1024, "learning_rate": 2e-3, "warmup_steps": 200},
+        "a few thousand pairs are learnt by heart by a larger network",
+    ),
+    Recipe(
+        100_000,
+        8_000,
+        "small",
+        {"dropout": 0.3, "batch_tokens": 1536, "learning_rate": 2e-3, "warmup_steps": 300},
+        "some ten thousand pairs want many small updates, and strong dropout against learning by heart",
+    ),
+    Recipe(
+        1_000_000,
+        16_000,
+        "small",
+        {"dropout": 0.1, "batch_tokens": 4096, "learning_rate": 1e-3, "warmup_steps": 1000},
+        "some hundred thousand pairs need little dropout, and fill larger updates",
+    ),
+    Recipe(
+        float("inf"),
+        32_000,
+        "base",
+        {"dropout": 0.1, "batch_tokens": 8192, "learning_rate": 7e-4, "warmup_steps": 4000},
+        "millions of pairs feed the base network of the paper",
+    ),
+)
+
+
+def recipe(pairs: int) -> Recipe:
+    """The recipe for so many training pairs."""
+    return next(each for each in RECIPES if pairs < each.below)
+
+
+def vocabulary(pairs: int, characters: int) -> int:
+    """Tokens for a text of so many pairs: at least one for each of its different characters, and some for words."""
+    needed = math.ceil((characters + RESERVED + LEAST_PIECES) / 100) * 100
+    return max(recipe(pairs).vocabulary, needed)
+
+
+def preset(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the option ``preset`` of `tfm train` stands for, by field name.
+
+    ``values`` are the options settled without it: of ``auto`` the data folder decides, and whether the run has an end, towards
+    which the rate can fall.
+    """
+    if values["preset"] != AUTO:
+        return dict(PRESETS.get(values["preset"], {}))
+    try:
+        values_of_recipe = chosen(values["data"]).values
+    except TfmError:
+        return {}  # `train` says what is wrong with the folder, after it has looked at the options
+    has_end = any(values[name] for name in ("max_minutes", "max_steps", "max_epochs"))
+    return {**values_of_recipe, "schedule": "linear" if has_end else "inverse-sqrt"}
+
+
+def chosen(data: str) -> Recipe:
+    """The recipe for the training pairs of a data folder."""
+    from tfm_cli.data.dataset import DataFolder
+
+    return recipe(DataFolder.load(data).pairs)
