@@ -75,9 +75,10 @@ class _Consistency(torch.autograd.Function):
             true_logits += (picked[0].sum() + picked[1].sum()) / 2
             apart += (kl_p + kl_q)[:real].sum()
             share = alpha / 4
+            # The small differences first: bfloat16 has no room for them beside the probabilities.
             gradients = (
-                pd.mul_(share).addcmul_(p, (0.5 + share - share * kl_p).to(p.dtype)).sub_(q, alpha=share),
-                qd.mul_(-share).addcmul_(q, (0.5 + share - share * kl_q).to(q.dtype)).sub_(p, alpha=share),
+                torch.sub(p, q).addcmul_(p, (-kl_p).to(p.dtype)).add_(pd).mul_(share).add_(p, alpha=0.5),
+                torch.sub(q, p).addcmul_(q, (-kl_q).to(q.dtype)).sub_(qd).mul_(share).add_(q, alpha=0.5),
             )
             for side, gradient, out in zip(here, gradients, grads, strict=True):
                 gradient.view(-1)[places] -= (1 - smoothing) / 2

@@ -65,7 +65,7 @@ class _FusedProjectionLoss(torch.autograd.Function):
             # A probability that underflows counts as the smallest there is: its gradient is the same.
             nll -= true.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
             true_logits += z[:real].gather(1, ids).float().sum()
-            p.view(-1).put_(torch.arange(real, device=p.device) * len(weight) + ids[:, 0], true[:, 0] - (1 - smoothing))
+            p.view(-1)[torch.arange(real, device=p.device) * len(weight) + ids[:, 0]] = true[:, 0] - (1 - smoothing)
             p[real:] = 0
             torch.mm(p, weight, out=grad_states[begin : begin + chunk])
             grad_weight += p.t() @ here

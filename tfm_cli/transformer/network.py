@@ -83,7 +83,7 @@ class Transformer(nn.Module):
         x = embed(ids if packing is None else packing.pick(ids), embedding.weight, math.sqrt(self.shape.dim))
         if positions is not None:
             table = positions(ids.shape[1], start)
-            x = x + (table if packing is None else F.embedding(packing.positions, table))
+            x = x + (table if packing is None else embed(packing.positions, table, 1.0))
         return self.dropout(x)
 
     def encode(self, source: Tensor, packing: Packing | None = None) -> Memory:

@@ -16,7 +16,8 @@ class Packing:
     """Where the ``count`` tokens of a padded grid [B, T] stand among N rows.
 
     ``cells`` [N] holds the cell ``b * T + t`` of each row and ``rows`` [B * T] the row of each cell. At least one row at the
-    end is filler: it stands for all padding, its values reach no token, and its gradient is zero.
+    end is filler: it stands for all padding, its values reach no token as long as every row of the grid holds one, and its
+    gradient is zero.
     """
 
     grid: tuple[int, int]
