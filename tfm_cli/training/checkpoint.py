@@ -25,8 +25,9 @@ STATE, TENSORS = "training.json", "training.safetensors"
 class Progress:
     """Where a run stands: enough, with the tensors, to go on as if it had never stopped.
 
-    ``batch`` counts the batches of this epoch that are done; ``seconds`` is training time, sittings added up; ``halved``
-    and ``unfit`` are what memory did not suffice for (see `Learner`).
+    ``batch`` counts the batches of this epoch that are done, of a plan made with ``batch_tokens`` and ``multiple``; ``seconds``
+    is training time, sittings added up, and ``validation_seconds`` what the last validation took; ``halved`` and ``unfit`` are
+    what memory did not suffice for (see `Learner`).
     """
 
     step: int = 0
@@ -36,7 +37,10 @@ class Progress:
     skipped: int = 0
     halved: int = 0
     unfit: int = 0
+    batch_tokens: int = 0
+    multiple: int = 0
     seconds: float = 0.0
+    validation_seconds: float = 0.0
     best: float | None = None
     best_by: str = ""
     best_step: int = 0

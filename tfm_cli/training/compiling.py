@@ -1,5 +1,6 @@
 """`--compile`: the family's forward and backward as generated kernels (torch.compile)."""
 
+import logging
 import os
 import shutil
 import sys
@@ -24,6 +25,8 @@ def compile_family(learner: Learner, batch: Batch) -> None:
         raise TfmError(f"torch.compile needs the C++ compiler {cxx} for a CPU", where="--compile", fix=fix)
     if learner.device.type == "cuda" and find_spec("triton") is None:
         raise TfmError("torch.compile needs the package triton for a GPU", where="--compile", fix=fix)
+    for name in ("torch._dynamo", "torch._inductor"):
+        logging.getLogger(name).setLevel(logging.ERROR)  # where they break a graph is no user's concern
     try:
         for name in ("to_heads", "from_heads"):  # Dynamo breaks on a `Packing` inside of an autograd function
             setattr(attention, name, torch.compiler.disable(getattr(attention, name)))

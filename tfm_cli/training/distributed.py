@@ -234,12 +234,19 @@ class Ranks(World):
         os._exit(1)
 
     def leave(self) -> None:
-        """Wait until nobody is in the middle of anything."""
-        deadline = time.monotonic() + FOR_PARTING
-        with suppress(RuntimeError):  # whoever keeps the store has left: then all are done
+        """Wait until nobody is in the middle of anything; rank 0, which may keep the store, goes last."""
+        with suppress(RuntimeError):  # whoever kept the store has gone: then all are done
             self._store.add("done", 1)
-            while self._store.add("done", 0) < self.size and time.monotonic() < deadline:
-                time.sleep(0.02)
+            self._await("done", self.size)
+            if self.rank:
+                self._store.add("gone", 1)
+            else:
+                self._await("gone", self.size - 1)
+
+    def _await(self, key: str, count: int) -> None:
+        deadline = time.monotonic() + FOR_PARTING
+        while self._store.add(key, 0) < count and time.monotonic() < deadline:
+            time.sleep(0.02)
 
 
 @contextmanager

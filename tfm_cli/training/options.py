@@ -37,7 +37,7 @@ class RunOptions:
     overwrite: bool = option(False, "Delete a run that stands in the output folder.", group=RUN)
     max_minutes: float | None = option(
         None,
-        "Stop by the clock: minutes of training, sittings added up, closing validation included.",
+        "Stop by the clock: minutes of training, sittings added up, the closing validation (once one has been timed) included.",
         minimum=0.01,
         group=RUN,
     )

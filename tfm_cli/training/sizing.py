@@ -52,12 +52,13 @@ def _largest_here(learner: Learner, split: Split, world: World) -> Sizing:
         for indices in chosen:
             learner.rehearse(collate(split.pairs(indices), multiple).to(learner.device))
 
-    rehearse(trials[0][1][:1])  # what only the first step takes must not count for the small trial alone
-    points = []
+    points: list[tuple[int, int]] = []
     for size, chosen in trials:
         try:
+            if not points:  # what only the first step takes must not count for the small trial alone
+                rehearse(chosen[:1])
             points.append((_tokens(split.lengths, chosen[0], multiple), gauge.peak(partial(rehearse, chosen))))
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             raise _too_small(size, free) from error
@@ -100,7 +101,7 @@ def _fits(learner: Learner, split: Split, size: int) -> bool:
     try:
         for indices in _heaviest(split.lengths, size, learner.multiple):
             learner.rehearse(collate(split.pairs(indices), learner.multiple).to(learner.device))
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         return False

@@ -14,8 +14,8 @@ from tfm_cli.training.distributed import World
 from tfm_cli.training.options import RunOptions
 
 LOG, EVENTS, CONFIGURATION = "log.jsonl", "tensorboard", "training.json"
-# Another value of these would make it another run; what else differs on resumption is told and obeyed.
-FIXED = ("shape", "seed", "family", "data_fingerprint", "nonautoregressive")
+# Another value of these would make it another run; what else differs is obeyed, and told where the learning depends on it.
+FIXED = ("preset", "shape", "seed", "family", "data_fingerprint", "nonautoregressive")
 
 
 def saved_options(output: str | Path) -> dict[str, Any]:

@@ -66,8 +66,7 @@ class Trainer:
         self.earlier_seconds = self.seconds = 0.0
         self.meter = Meter(learner.device)
         self.last_validation: ValidationReport | None = None
-        self.validation_seconds = 0.0  # what the last one cost
-        self.last_looked_at = 0.0
+        self.last_looked_at = self.last_saved_at = 0.0
         self.saved_step = -1
         self.broken_in_a_row = 0
         self.stopping = False
@@ -86,7 +85,7 @@ class Trainer:
     @property
     def _closing(self) -> float:
         """Seconds that are kept free for the closing validation, which belongs to the run's minutes."""
-        return 1.1 * self.validation_seconds
+        return 1.1 * self.progress.validation_seconds
 
     @property
     def fraction(self) -> float:
@@ -113,7 +112,15 @@ class Trainer:
             torch.manual_seed(seed_of_rank(self.options.seed + self.progress.step, self.world.rank))
         self.saved_step = self.progress.step
         self.earlier_seconds = self.progress.seconds
-        self.feed.begin(self.progress.epoch)
+        self._take_up_epoch()
+
+    def _take_up_epoch(self) -> None:
+        """Go on in the epoch's plan; a plan of other batches than those that are done begins at its beginning."""
+        progress, plan = self.progress, (self.feed.batch_tokens, self.feed.multiple)
+        self.feed.begin(progress.epoch)
+        if progress.batch and (progress.batch_tokens, progress.multiple) != plan:
+            self.watcher.warned(f"the batches are others than before, so epoch {progress.epoch} starts anew.")
+            progress.batch = 0
 
     def run(self) -> Outcome:
         """Train until a limit is reached.
@@ -125,7 +132,7 @@ class Trainer:
         self.watcher.started(self._start_report())
         self.meter.reset()
         self._agree_on_time()
-        self.last_looked_at = self.seconds
+        self.last_looked_at = self.last_saved_at = self.seconds
         with Interrupt(self.watcher.warned, self.world.give_up if self.world.is_launched else None) as interrupt:
             reason = self.ended()
             while reason is None and not self.stopping:
@@ -136,6 +143,8 @@ class Trainer:
                         self._next_epoch()
                     if self._look_due(at_end):
                         self._look()
+                    elif self._save_due():
+                        self._save()
                     reason = self.ended()
                     if self.world.size == 1:  # among several it is told with the next update
                         self.stopping = interrupt.asked
@@ -221,7 +230,7 @@ class Trainer:
 
     def _look_due(self, epoch_ended: bool) -> bool:
         """Whether it is time to validate and save; once that is known to be dear, it is kept below its share of the time."""
-        cost = self.validation_seconds
+        cost = self.progress.validation_seconds
         if self.limits.seconds_left(self.seconds + cost) < self._closing:
             return False  # no time would be left to train and look once more: the closing look does it
         if self.watching.valid_every and self.validator:
@@ -229,6 +238,10 @@ class Trainer:
         since = self.seconds - self.last_looked_at
         worth_it = self.validator is not None and epoch_ended and since >= cost * (1 / VALIDATION_SHARE - 1)
         return worth_it or since > max(LONGEST_WITHOUT_SAVING, cost)
+
+    def _save_due(self) -> bool:
+        """Whether a look is too far off to wait with saving."""
+        return self.seconds - max(self.last_looked_at, self.last_saved_at) > LONGEST_WITHOUT_SAVING
 
     def _look(self) -> None:
         """Validate, where there is something to validate on, and save; the other ranks wait, and learn what came of it."""
@@ -242,7 +255,7 @@ class Trainer:
         self.meter.pause(time.monotonic() - paused)
 
     def _agree_on_time(self) -> None:
-        self.seconds, self.validation_seconds = self.world.share([self.clock, self.validation_seconds])
+        self.seconds = self.world.share(self.clock)
 
     def _validate(self, validator: Validator) -> None:
         progress, watching = self.progress, self.watching
@@ -250,7 +263,7 @@ class Trainer:
             self.learner.averaged, self.learner.device, progress.step, self.epoch, watching.samples
         )
         report = replace(report, is_best=progress.judge(report, watching.best_by))
-        self.last_validation, self.validation_seconds = report, report.seconds
+        self.last_validation, progress.validation_seconds = report, report.seconds
         self.watcher.validated(report)
         if report.all_equal:
             self.watcher.warned(
@@ -270,11 +283,12 @@ class Trainer:
         if self.world.is_first:
             self._write(states)
         self.world.share(None)  # nobody leaves before all is written
-        self.saved_step = self.progress.step
+        self.saved_step, self.last_saved_at = self.progress.step, self.seconds
 
     def _write(self, states: dict[str, torch.Tensor]) -> None:
         progress, model = self.progress, self.model
         progress.seconds = self.clock
+        progress.batch_tokens, progress.multiple = self.feed.batch_tokens, self.feed.multiple
         validated = self.last_validation
         if validated and validated.step != progress.step:
             validated = None

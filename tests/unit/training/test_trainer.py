@@ -292,7 +292,7 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize("every", [0, 7, 23, 31, 33, 40])
+@pytest.mark.parametrize("every", [0, 28, 46, 103])
 def test_the_minutes_are_used_up_and_not_overdrawn(
     reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
@@ -312,7 +312,7 @@ def test_the_minutes_are_used_up_and_not_overdrawn(
         return learn(*arguments)  # type: ignore[arg-type]
 
     run.validator.measure, run.learner.learn = slow_measure, slow_learn  # type: ignore[union-attr, method-assign, assignment]
-    run.validation_seconds = 10.0  # as in a run that is resumed in memory of it
+    run.progress.validation_seconds = 10.0  # as in a resumed run
     outcome = run.run()
     assert outcome.reason == "2 minutes"
     assert 117 <= clock.now <= 121
@@ -359,3 +359,46 @@ def test_compiling_without_a_compiler_is_refused_before_anything_is_written(
         trainer(reverse_data, tmp_path / "run", compile=True)
     assert error.value.where == "--compile"
     assert not (tmp_path / "run").exists()
+
+
+def test_an_epoch_of_other_batches_starts_anew(reverse_data: Path, tmp_path: Path) -> None:
+    small = {"batch_tokens": 64}
+    first = trainer(reverse_data, tmp_path, max_steps=6, learning=small, validation=SLOW_VALIDATION)
+    first.run()
+    assert (first.progress.epoch, first.progress.batch) == (0, 6)
+    large = {"batch_tokens": 2048}  # with fewer batches an epoch than are done
+    second = trainer(reverse_data, tmp_path, max_steps=8, learning=large, resume=True, validation=SLOW_VALIDATION)
+    assert len(second.feed.plan.batches) < 6
+    assert (second.progress.epoch, second.progress.batch, second.progress.step) == (0, 0, 6)
+    assert second.run().progress.step == 8
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert any("starts anew" in event.get("message", "") for event in events)
+
+
+def test_what_a_validation_takes_is_remembered(reverse_data: Path, tmp_path: Path) -> None:
+    trainer(reverse_data, tmp_path, max_steps=2).run()
+    again = trainer(reverse_data, tmp_path, max_steps=4, resume=True)
+    assert again.progress.validation_seconds > 0
+
+
+def test_it_saves_by_the_clock_between_distant_validations(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("tfm_cli.training.trainer.time", clock)
+    run = trainer(reverse_data, tmp_path, max_steps=10, validation={"valid_every": 1000, "keep": 9})
+    learn = run.learner.learn
+
+    def slow_learn(*arguments: object) -> object:
+        clock.now += 310
+        return learn(*arguments)  # type: ignore[arg-type]
+
+    run.learner.learn = slow_learn  # type: ignore[method-assign, assignment]
+    run.run()
+    assert run.checkpoints.steps() == [3, 6, 9, 10]
+
+
+def test_a_run_keeps_its_preset(reverse_data: Path, tmp_path: Path) -> None:
+    trainer(reverse_data, tmp_path, max_steps=2).run()
+    with pytest.raises(TfmError, match="begun with auto, not base"):
+        trainer(reverse_data, tmp_path, max_steps=4, resume=True, preset="base")
