@@ -40,8 +40,13 @@ LINKS: dict[tuple[str, str], tuple[str, str]] = {
     ("average", "model"): ("train", "output"),
     ("info", "model"): ("train", "output"),
     ("export", "model"): ("train", "output"),
+    ("distill", "data"): ("preprocess", "output"),
+    ("bench", "data"): ("preprocess", "output"),
+    ("bench", "source"): ("preprocess", "test-source"),
+    ("bench", "reference"): ("preprocess", "test-target"),
     ("eval", "engine"): ("translate", "engine"),
     ("eval", "precision"): ("translate", "precision"),
+    ("eval", "rerank"): ("translate", "rerank"),
     ("eval", "source"): ("preprocess", "test-source"),
     ("eval", "reference"): ("preprocess", "test-target"),
     ("eval", "data"): ("preprocess", "output"),
@@ -49,7 +54,7 @@ LINKS: dict[tuple[str, str], tuple[str, str]] = {
     **{
         ("eval", f.name.replace("_", "-")): ("translate", f.name.replace("_", "-"))
         for f in (*fields(DecodeOptions), *fields(NonAutoregressiveDecodeOptions))
-        if f.name not in ("n_best", "seed")
+        if "spec" in f.metadata and f.name not in ("n_best", "seed")
     },
 }
 

@@ -119,12 +119,12 @@ def average_models(folders: Sequence[Path]) -> tuple[Model, dict[str, Tensor]]:
     """The first model with the mean of all models' weights, formed in float64.
 
     Raises:
-        TfmError: where shape, family or tokenizer differ.
+        TfmError: where shape, family, its settings or tokenizer differ.
     """
     first = read_config(folders[0])
     for folder in folders[1:]:
         config = read_config(folder)
-        for name in ("family", "shape", "tokenizer_fingerprint"):
+        for name in ("family", "shape", "settings", "tokenizer_fingerprint"):
             if config[name] != first[name]:
                 raise TfmError(
                     f"its {name.replace('_', ' ')} is not that of {folders[0]}",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.engines.choice import check_engine
 from tfm_cli.engines.engine import Engine, Sentences
 from tfm_cli.errors import TfmError
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
@@ -104,11 +105,10 @@ class Translator:
             TfmError: a folder is no model, or models do not go together, or the engine does not take them.
         """
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
+        check_engine(engine, device, len(folders))
         if engine == "ctranslate2":
             from tfm_cli.engines import ctranslate2
 
-            if len(folders) != 1:
-                raise TfmError("CTranslate2 runs one model, not an ensemble", where="engine", fix="Use engine='torch'.")
             return cls(*ctranslate2.load(folders[0], precision, workers=thread_count(threads), threads=1))
         from tfm_cli.device import set_threads
         from tfm_cli.engines import pytorch
@@ -265,7 +265,12 @@ def _in_order(
     """
     items = iter(items)
     while buffer := list(islice(items, 1 if batching.size == 1 else batching.buffer)):
-        batches = list(_batches([item for item in buffer if item.source], batching))
+        asked = [item for item in buffer if item.source]
+        share = -(-sum(len(item.source) for item in asked) // workers)
+        # A few lines, which one batch could hold, are work for every worker.
+        batches = list(
+            _batches(asked, replace(batching, tokens=min(batching.tokens, share)) if workers > 1 else batching)
+        )
         answers: dict[int, Answer] = {}
         for batch, answered in zip(batches, _map(process, batches, workers), strict=True):
             answers.update(zip((item.line for item in batch), answered, strict=True))

@@ -27,6 +27,7 @@ valid-target = "valid.yy"
 test-source = "test.xx"
 test-target = "test.yy"
 [train]
+preset = "small"
 device = "cpu"
 precision = "float32"
 threads = 1

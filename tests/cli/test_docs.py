@@ -22,6 +22,10 @@ def test_the_readme_has_a_row_for_every_command() -> None:
 def test_every_option_written_in_a_document_exists(document: Path) -> None:
     known = {f"--{key.name}" for command in COMMANDS.values() for key in keys(command.sections).values()}
     known |= {"--config", "--quiet", "--verbose", "--help", "--version", "--swap", "--index-url"}
+    # torchrun's
+    known |= {"--standalone", "--nproc-per-node", "--nnodes", "--rdzv-id", "--rdzv-backend", "--rdzv-endpoint"}
+    known |= {"--max-restarts"}
+    known |= {"--rounds", "--seconds", "--warm-up", "--peers", "--growth"}  # those of benchmarks/
     written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text(encoding="utf-8")))
     assert written <= known
 

@@ -14,7 +14,7 @@ SIZE = ["--dim", "32", "--ffn-dim", "64", "--encoder-layers", "1", "--decoder-la
 MACHINE = ["--device", "cpu", "--precision", "float32", "--batch-tokens", "256", "--max-steps", "12"]
 DECODING = {
     "oneshot": [],
-    "ctc": ["--length-scale", "1.5"],
+    "ctc": [],
     "dag": ["--paths", "viterbi"],
     "maskpredict": ["--iterations", "2", "--length-beam", "3", "--length-scale", "0.5"],
 }
@@ -74,6 +74,12 @@ def test_given_translations_are_scored_or_refused(folder: Path, name: str, capsy
 REFUSED = [
     ("oneshot", ["--beam", "4"], "--beam", "the autoregressive family, and the model is oneshot"),
     ("ctc", ["--n-best", "2"], "--n-best", "the autoregressive family, and the model is ctc"),
+    (
+        "ctc",
+        ["--length-scale", "2"],
+        "--length-scale",
+        "the oneshot, dag and maskpredict families, and the model is ctc",
+    ),
     ("dag", ["--seed", "2"], "--seed", "the autoregressive family, and the model is dag"),
     ("dag", ["--iterations", "4"], "--iterations", "the maskpredict family, and the model is dag"),
     (

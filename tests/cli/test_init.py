@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli import app
 from tfm_cli.cli.init import Counted, guess_language, propose
 from tfm_cli.cli.options import InitOptions
@@ -39,7 +40,7 @@ def test_a_project_file_is_written_that_loads_again(capsys):
         "train-tokenizer": {"vocab-size": 2000},
         "preprocess": {"source": "train.zh", "target": "train.en"},
         "train": {"preset": "auto"},
-        "translate": {"beam": 5},
+        "translate": {},
     }
     Project.load("tfm.toml").check({each.name: each.sections for each in app.COMMANDS})
 
@@ -53,6 +54,7 @@ def test_the_keys_left_as_comments_are_right_too():
     project = Project.load("all.toml").check({each.name: each.sections for each in app.COMMANDS})
     assert project.tables["preprocess"]["valid-source"] == "valid.de"
     assert project.tables["train"]["max-minutes"] == 60
+    assert project.tables["translate"]["beam"] == DecodeOptions().beam
 
 
 def test_everything_given_is_written():

@@ -113,6 +113,23 @@ def test_packed_batches_have_the_loss_of_padded_ones(
 
 
 @every_case
+def test_it_learns_in_bfloat16_what_it_learns_in_float32(
+    name: str, settings: dict[str, Any], decode: dict[str, Any]
+) -> None:
+    losses = []
+    for dtype in (torch.float32, torch.bfloat16):
+        family, batch = made(name, settings).to(dtype).train(), Batch.of(sources(6), sources(6)[::-1]).packed()
+        torch.manual_seed(0)
+        report = family.loss(batch, 0.0)
+        report.sum.backward()
+        gradients = [p.grad for p in family.parameters() if p.grad is not None]
+        assert gradients and all(gradient.isfinite().all() for gradient in gradients)
+        losses.append(float(report.sum.detach()) / report.count)
+    if not settings.get("glancing"):  # which shows other words, where roundings differ
+        assert losses[1] == pytest.approx(losses[0], rel=0.1)
+
+
+@every_case
 def test_no_batch_at_all(name: str, settings: dict[str, Any], decode: dict[str, Any]) -> None:
     assert made(name, settings).eval().decode(pad([])[:0], NonAutoregressiveDecodeOptions(**decode)) == []
 

@@ -112,6 +112,15 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
+def test_average_refuses_other_settings(tmp_path: Path) -> None:
+    first, second = make(), make()
+    second.settings["label_smoothing"] = 0.3
+    save_model(tmp_path / "first", first)
+    save_model(tmp_path / "second", second)
+    with pytest.raises(TfmError, match="settings"):
+        average_models([tmp_path / "first", tmp_path / "second"])
+
+
 def test_average_is_the_mean_and_refuses_strangers(tmp_path: Path) -> None:
     models = [make(seed) for seed in range(3)]
     folders = [tmp_path / str(i) for i in range(3)]

@@ -17,7 +17,9 @@ import typer
 from tfm_cli import __version__
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.average import AverageOptions
+from tfm_cli.cli.bench import BenchOptions
 from tfm_cli.cli.command import Command, Invocation, expand_lists, help_option, list_options, register
+from tfm_cli.cli.distill import DistillOptions
 from tfm_cli.cli.export import ExportOptions
 from tfm_cli.cli.info import InfoOptions
 from tfm_cli.cli.machine import MachineOptions
@@ -96,6 +98,20 @@ COMMANDS = (
         presets=preset,
     ),
     Command(
+        "distill",
+        "Have a model translate the training text anew, for a student.",
+        "Writes a data folder for `tfm train` with the same sources and the translations of a trained model, from which a model "
+        "that writes all words at once learns better (Kim and Rush 2016). Stopped, it goes on where it was. Where the model's "
+        "translation is empty or does not end, the pair keeps its own.",
+        (DistillOptions, MachineOptions),
+        "tfm_cli.cli.distill:run",
+        examples=(
+            "tfm distill --model run/ --output data-kd/",
+            "tfm distill --model run/ --output data-kd/ --beam 1 --originals 0.2",
+        ),
+        group=BUILD,
+    ),
+    Command(
         "translate",
         "Translate text, a sentence a line.",
         "As many lines come out as go in, in their order, on stdout; everything else is on stderr.",
@@ -119,6 +135,21 @@ COMMANDS = (
             "tfm eval --bleu",
             "tfm eval --hypothesis output.txt --reference test.en",
             "tfm eval --hypothesis a.txt --compare b.txt --reference test.en",
+        ),
+        group=USE,
+    ),
+    Command(
+        "bench",
+        "Measure models side by side: quality and speed.",
+        "All translate the same sentences in turn, in one run on this machine, alone and in batches. The table tells BLEU and "
+        "chrF; ms, the time of a sentence in batches of one, median and 90 %; sentences a second at the best of the batch "
+        "sizes 16, 64 and 256; passes, how often the decoder runs for a sentence; repeats, tokens in 1,000 that repeat the one "
+        "before; length, words written over words in the references.",
+        (BenchOptions, MachineOptions, NonAutoregressiveDecodeOptions),
+        "tfm_cli.cli.bench:run",
+        examples=(
+            "tfm bench --model run/ student/",
+            "tfm bench --model run/ student/ --source test.de --reference test.en --json bench.json --picture bench.svg",
         ),
         group=USE,
     ),

@@ -10,9 +10,10 @@ from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.families import decoding, family_of
 from tfm_cli.cli.files import check_no_input, write_whole
 from tfm_cli.cli.init import guess_language
-from tfm_cli.cli.machine import MachineOptions, open_translator
+from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.options import EvalOptions
 from tfm_cli.cli.render import Screen
+from tfm_cli.cli.rerank import open_ranked
 from tfm_cli.cli.translate import as_text
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
@@ -108,7 +109,8 @@ def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[l
 
     machine, search = settings[MachineOptions], decoding(settings, family_of([options.model]))
     about = read_config(Path(options.model))["about"]
-    translator = open_translator(Wish([options.model], search, machine.precision), machine, screen)
+    wish = Wish([options.model], search, machine.precision)
+    translator = open_ranked(wish, options.rerank, machine, screen)
     hypotheses = []
     with screen.progress("Translating", total=len(source), unit="lines") as meter:
         for translation in translator.stream(source, search, warn=screen.warn, with_scores=False):

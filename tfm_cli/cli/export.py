@@ -34,15 +34,14 @@ class ExportOptions:
 def run(settings: Settings, screen: Screen) -> None:
     """Write the export, and name its folder on stdout."""
     options = settings[ExportOptions]
-    from tfm_cli.engines.choice import is_installed
+    from tfm_cli.engines.choice import INSTALL, trouble
 
-    if not is_installed():
-        fix = "pip install 'tfm-cli[fast]'."
-        raise TfmError("the package ctranslate2 is not installed", where="--to ctranslate2", fix=fix)
+    if reason := trouble():
+        raise TfmError(reason, where="--to ctranslate2", fix=f"{INSTALL}.")
     from tfm_cli.engines.export import export_ctranslate2
 
-    model = Path(options.model)
-    output = Path(options.output) if options.output else model.with_name(f"{model.resolve().name}-{options.to}")
+    model = Path(options.model).resolve()  # "." and ".." have no name to build on
+    output = Path(options.output) if options.output else model.with_name(f"{model.name}-{options.to}")
     export_ctranslate2(model, output, options.quantization, options.overwrite)
     size = sum(file.stat().st_size for file in output.iterdir())
     screen.say(

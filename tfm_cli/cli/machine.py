@@ -75,16 +75,17 @@ def open_translator(wish: "Wish", machine: MachineOptions, screen: Screen, one_b
 
 def _reason_for_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> str | None:
     """Why torch runs the model; None where CTranslate2 does. What the user may not expect is said."""
-    from tfm_cli.engines.choice import is_cpu, is_installed, obstacle
+    from tfm_cli.engines.choice import ABSENT, INSTALL, is_cpu, obstacle, trouble
 
     if machine.engine == "torch":
         return "--engine torch is given"
     must = machine.engine == "ctranslate2"
-    if not is_installed():
+    if missing := trouble():
         if must:
-            fix = "pip install 'tfm-cli[fast]', or use --engine torch."
-            raise TfmError("the package ctranslate2 is not installed", where="--engine ctranslate2", fix=fix)
-        return "it is not installed (pip install 'tfm-cli[fast]')"
+            raise TfmError(missing, where="--engine ctranslate2", fix=f"{INSTALL}, or use --engine torch.")
+        if missing != ABSENT:
+            screen.say(f"Engine: torch, since {missing}.")
+        return f"{missing} ({INSTALL})"
     if must and machine.device not in ("auto", "cpu"):
         raise TfmError(f"it runs on the CPU here, not on {machine.device}", where="--engine ctranslate2")
     if not must and not is_cpu(machine.device):
@@ -104,8 +105,15 @@ def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one
 
     precision = "float32" if machine.precision == "auto" else machine.precision
     threads = thread_count(machine.threads)
+    if machine.workers and one_by_one:
+        raise TfmError("lines come one at a time, so there is no second batch", where="--workers", fix="Leave it out.")
+    if machine.workers and machine.threads and machine.workers > machine.threads:
+        raise TfmError(
+            f"{machine.workers} workers cannot share {machine.threads} threads", where="--workers", fix="Lower it."
+        )
     workers = machine.workers or (1 if one_by_one else threads)
-    each = max(1, threads // workers)
+    threads = max(threads, workers)
+    each = threads // workers
     if one_by_one and precision == "int8" and machine.threads is None:
         each = 1  # the products of one line are small in int8, too small to share out
     engine, tokenizers = ctranslate2.load(wish.folders[0], precision, workers, each, screen.detail)
@@ -115,7 +123,7 @@ def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one
 
 
 def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> "Translator":
-    if machine.workers is not None and machine.engine == "torch":
+    if machine.workers is not None:
         raise TfmError("torch translates one batch at a time", where="--workers", fix="Leave it out.")
     from tfm_cli.device import pick_precision, set_threads
     from tfm_cli.engines import pytorch

@@ -50,6 +50,13 @@ class EvalOptions:
         [], "Other translations, each held against the scored one by paired bootstrap.", is_path=True, group=FILES
     )
     output: str | None = option(None, "Keep the translations in this file.", short="-o", is_path=True, group=FILES)
+    rerank: str | None = option(
+        None,
+        "Autoregressive model that chooses among the lengths of --length-beam, for oneshot and maskpredict.",
+        is_path=True,
+        metavar="FOLDER",
+        group=FILES,
+    )
     errors: str = option(
         "strict", "Invalid UTF-8: stop there, or put U+FFFD.", choices=("strict", "replace"), group=FILES
     )

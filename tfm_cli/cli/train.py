@@ -33,10 +33,10 @@ def run(settings: Settings, screen: Screen) -> None:
     with joined(settings[RunOptions].device) as world:
         options, learning, validation, shape, nonautoregressive = _sections(settings, world)
         refuse_others(settings, options.family)
-        if world.is_first and options.preset == AUTO and not options.resume:
-            _tell_recipe(settings, screen)
         sitting = Sitting([ScreenWatcher(screen)], began, world)
         trainer = prepare(options, learning, validation, shape, nonautoregressive, sitting)
+        if world.is_first and options.preset == AUTO and not trainer.progress.step:
+            _tell_recipe(settings, screen)
         if world.is_first and not trainer.progress.step and (start := trainer.model.about.get("initialised_from")):
             screen.say(f"Starting from {start}.")
         try:

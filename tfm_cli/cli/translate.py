@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from tfm_cli.cli.families import decoding, family_of
 from tfm_cli.cli.files import check_no_input
-from tfm_cli.cli.machine import MachineOptions, open_translator
+from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.render import Screen
+from tfm_cli.cli.rerank import open_ranked
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
@@ -235,7 +236,7 @@ def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Tr
     options, machine = settings[TranslateOptions], settings[MachineOptions]
     prefixed = options.target_prefix is not None
     wish = Wish(options.model, search, machine.precision, options.max_source_tokens, prefixed)
-    return open_translator(wish, machine, screen, one_by_one=batch_size(options) == 1)
+    return open_ranked(wish, options.rerank, machine, screen, one_by_one=batch_size(options) == 1)
 
 
 def batch_size(options: TranslateOptions) -> int | None:

@@ -30,6 +30,12 @@ class TranslateOptions:
     score: str | None = option(
         None, "Score the translations in this file instead of translating.", is_path=True, metavar="FILE"
     )
+    rerank: str | None = option(
+        None,
+        "Autoregressive model that chooses among the lengths of --length-beam, for oneshot and maskpredict.",
+        is_path=True,
+        metavar="FOLDER",
+    )
     errors: str = option(
         "strict", "Invalid UTF-8: stop there, or put U+FFFD in its place.", choices=("strict", "replace")
     )
@@ -45,5 +51,7 @@ class TranslateOptions:
         check(self)
         if self.score is not None and self.target_prefix is not None:
             raise TfmError("--score translates nothing, so there is no --target-prefix", where="--target-prefix")
+        if self.score is not None and self.rerank is not None:
+            raise TfmError("--score chooses nothing, so there is no --rerank", where="--rerank")
         if self.input == "-" and "-" in (self.score, self.target_prefix):
             raise TfmError("standard input cannot be two files at once", where="--input", fix="Name a file.")

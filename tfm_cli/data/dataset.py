@@ -120,18 +120,18 @@ def preprocess(options: PreprocessOptions, on_progress: Progress | None = None) 
     check(options)
     began = time.perf_counter()
     output = Path(options.output)
-    _check_replaceable(output)
+    check_replaceable(output)
     tokenizers = Tokenizers.load(options.tokenizer)
     corpora = open_corpora(options)
     codes = corpora["train"].languages
     languages = options.source_lang or codes[0], options.target_lang or codes[1]
     fingerprint = _fingerprint(options, corpora, tokenizers, languages)
-    if _is_current(output, fingerprint) and not options.overwrite:
+    if is_current(output, fingerprint) and not options.overwrite:
         report = DataFolder.load(output).report()
         report.changed, report.seconds = False, time.perf_counter() - began
         return report
 
-    with _replacing(output) as folder:
+    with replacing(output) as folder:
         report = Builder(folder, tokenizers, options, on_progress or (lambda role, done, total: None)).build(corpora)
         report.source_language, report.target_language = languages
         report.seconds = time.perf_counter() - began
@@ -174,14 +174,16 @@ def _about(folder: Path) -> dict[str, Any] | None:
     return info if isinstance(info, dict) and "format" in info else None
 
 
-def _is_current(folder: Path, fingerprint: str) -> bool:
+def is_current(folder: Path, fingerprint: str) -> bool:
+    """Whether a data folder is there, whole, and of this fingerprint."""
     info = _about(folder)
     if info is None or info.get("fingerprint") != fingerprint:
         return False
     return all((folder / f"{role}.arrow").is_file() for role in info["splits"])
 
 
-def _check_replaceable(output: Path) -> None:
+def check_replaceable(output: Path) -> None:
+    """Raise a `TfmError` where ``output`` holds anything but a data folder."""
     if output.is_file():
         raise TfmError("the output is a file", where=str(output), fix="Name a folder by --output.")
     there = {entry.name for entry in output.iterdir()} if output.is_dir() else set()
@@ -195,7 +197,7 @@ def _check_replaceable(output: Path) -> None:
 
 
 @contextmanager
-def _replacing(output: Path) -> Iterator[Path]:
+def replacing(output: Path) -> Iterator[Path]:
     """A new folder beside ``output`` that takes its place at the end, or vanishes where something goes wrong."""
     output = output.resolve()
     output.parent.mkdir(parents=True, exist_ok=True)

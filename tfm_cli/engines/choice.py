@@ -4,15 +4,18 @@ import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.engines.ctranslate2 import POSITIONS, PRECISIONS
+from tfm_cli.errors import TfmError
 from tfm_cli.folder import read_config
 
-ENGINES = ("auto", "torch", "ctranslate2")
+ENGINES = ("torch", "ctranslate2")
+LEAST = (4, 8)  # the version of CTranslate2 that tfm was written for
+ABSENT = "the package ctranslate2 is not installed"
+INSTALL = "pip install -U 'tfm-cli[fast]'"
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,39 @@ class Wish:
     prefixed: bool = False
 
 
-def is_installed() -> bool:
-    return find_spec("ctranslate2") is not None
+def trouble() -> str | None:
+    """Why CTranslate2 cannot be used at all, found out by loading it; None where it can."""
+    try:
+        import ctranslate2
+
+        if ctranslate2.__file__ is None:  # a folder of that name that happens to be here
+            return ABSENT
+        version, _ = ctranslate2.__version__, ctranslate2.Translator  # which a build without its compiled part lacks
+        is_old = tuple(int(part) for part in version.split(".")[:2]) < LEAST
+    except ModuleNotFoundError as error:
+        return ABSENT if error.name == "ctranslate2" else f"the package ctranslate2 does not load ({error})"
+    except Exception as error:  # whatever a broken package does
+        return f"the package ctranslate2 does not load ({error})"
+    return f"the package ctranslate2 is {version}, older than {'.'.join(map(str, LEAST))}" if is_old else None
+
+
+def check_engine(engine: str, device: str, models: int) -> None:
+    """See that an engine named in Python is one, is here, and runs so many models on that device.
+
+    Raises:
+        TfmError: it is not so.
+    """
+    fix = "Use engine='torch'."
+    if engine not in ENGINES:
+        raise TfmError(f"there is no engine {engine!r}, only {' and '.join(ENGINES)}", where="engine")
+    if engine == "torch":
+        return
+    if models != 1:
+        raise TfmError("CTranslate2 runs one model, not an ensemble", where="engine", fix=fix)
+    if device not in ("auto", "cpu"):
+        raise TfmError(f"CTranslate2 runs on the CPU here, not on {device}", where="device", fix=fix)
+    if reason := trouble():
+        raise TfmError(reason, where="engine", fix=f"{INSTALL}, or use engine='torch'.")
 
 
 def is_cpu(device: str) -> bool:

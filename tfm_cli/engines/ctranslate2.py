@@ -52,6 +52,7 @@ class CTranslate2Engine:
     def decode(self, batch: Sentences, options: DecodeOptions, with_scores: bool = True) -> list[list[Hypothesis]]:
         prefixes = batch.targets or [[]] * len(batch.sources)
         caps = [_cap(source, prefix, options) for source, prefix in zip(batch.sources, prefixes, strict=True)]
+        _check_lengths(batch, caps)
         # CTranslate2 has one cap for a whole call, this rule one for each sentence. Under the smallest cap every search that
         # ends before it is what it would be under its own; the few others are searched again, like caps together.
         found = self._search(batch.sources, prefixes, min(caps), options)
@@ -67,6 +68,7 @@ class CTranslate2Engine:
         return self._with_scores(batch.sources, found, options) if with_scores else found
 
     def score(self, batch: Sentences, options: DecodeOptions) -> list[Hypothesis]:
+        _check_lengths(batch, [len(target) for target in batch.targets or []])
         targets = [target[:-1] for target in batch.targets or []]
         log_probs = self._token_log_probs(batch.sources, targets)
         return [_hypothesis(target, terms, True, options) for target, terms in zip(targets, log_probs, strict=True)]
@@ -133,14 +135,20 @@ def load(
     tell: Callable[[str], None] | None = None,
 ) -> tuple[CTranslate2Engine, Tokenizers]:
     """A model folder's network, converted if it has not been; see `tfm_cli.engines.store.converted`."""
-    from tfm_cli.engines.store import converted
+    from tfm_cli.engines.store import converted, discard
 
     folder = Path(folder)
     if precision not in PRECISIONS:
         raise Unsuited(f"CTranslate2 computes in {' or '.join(PRECISIONS)} here, not in {precision}", where=str(folder))
     tokenizers = read_tokenizers(read_config(folder), folder)
-    kept = converted(folder, precision, tell or (lambda message: None))
-    return CTranslate2Engine(kept, tokenizers, PRECISIONS[precision], workers, threads), tokenizers
+    for _ in range(2):
+        kept = converted(folder, precision, tell or (lambda message: None))
+        try:
+            return CTranslate2Engine(kept, tokenizers, PRECISIONS[precision], workers, threads), tokenizers
+        except RuntimeError as error:  # a file there is missing or damaged: made anew, once
+            discard(kept)
+            trouble = str(error)
+    raise Unsuited(f"what is kept of it cannot be loaded ({trouble})", where=str(folder))
 
 
 _SCORED = 2048  # tokens whose logits exist at one time
@@ -153,6 +161,14 @@ def _tokens(tokenizer: Tokenizer) -> list[str]:
 def _written(tokens: list[str], rows: Sequence[list[int]], end: int = 1) -> list[list[str]]:
     """Rows of ids as tokens, without the last ``end`` of each: CTranslate2 adds END itself."""
     return [[tokens[i] for i in row[: len(row) - end]] for row in rows]
+
+
+def _check_lengths(batch: Sentences, targets: Sequence[int]) -> None:
+    """Refuse a sentence that has, or whose translation may have, more tokens than positions; END counts on either side."""
+    for line, source, target in zip(batch.lines, batch.sources, targets, strict=True):
+        if (longest := max(len(source), target)) > POSITIONS:
+            what = f"CTranslate2 is given {POSITIONS:,} positions, and this sentence may take {longest:,}"
+            raise TfmError(what, where=f"line {line:,}", fix="Use --engine torch.")
 
 
 def _cap(source: list[int], prefix: list[int], options: DecodeOptions) -> int:

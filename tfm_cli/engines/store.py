@@ -5,15 +5,20 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_hex
 
 from tfm_cli.engines.ctranslate2 import ABOUT, Unsuited
+from tfm_cli.errors import TfmError
 from tfm_cli.folder import WEIGHTS, read_config
+from tfm_cli.version import VERSION
 
 KEPT = "ctranslate2"  # the subfolder of a model folder
+REFUSED = "refused.json"  # the one file in the place of a network that did not pass the proof
 _VERSION = 1  # of what `convert` writes: another one makes all networks anew
 _MAKING, _ABANDONED = ".making-", 3600.0  # seconds after which what was begun is no one's any more
+_TRIES = 3  # at a model that is replaced while it is read
 
 
 def converted(folder: Path, precision: str, tell: Callable[[str], None]) -> Path:
@@ -28,59 +33,127 @@ def converted(folder: Path, precision: str, tell: Callable[[str], None]) -> Path
 
     Raises:
         Unsuited: CTranslate2 has no such network, it translates differently, or there is no place to keep it.
+        TfmError: the folder holds no model, or a damaged one.
     """
-    name = f"{precision}-{fingerprint(folder)[:16]}"
-    places = [folder / KEPT, cache()]
-    for place in places:
-        if (place / name / ABOUT).is_file():
-            return place / name
-    from tfm_cli.engines.convert import convert
-    from tfm_cli.engines.proof import prove
-
-    tell(f"Converting {folder} for CTranslate2, once.")
-    for place in places:
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            fresh = place / f"{_MAKING}{name}-{os.getpid()}"
-            fresh.mkdir()
-        except OSError:
-            continue
-        try:
-            convert(folder, fresh, precision)
-            prove(folder, fresh, precision)
-            return _put_in_place(fresh, place / name)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-    raise Unsuited(f"neither {places[0]} nor {places[1]} can be written to", where=str(folder))
+    for _ in range(_TRIES):
+        name = f"{precision}-{fingerprint(folder)[:16]}"
+        kept = next((place / name for place in _places(folder) if _is_whole(place / name)), None)
+        if kept is None:
+            tell(f"Converting {folder} for CTranslate2, once.")
+            kept = _made(folder, name)
+        if kept is not None:
+            if reason := _refusal(kept):
+                raise Unsuited(reason, where=str(folder))
+            return kept
+    raise Unsuited("the weights changed each time they were converted", where=str(folder))
 
 
 def fingerprint(folder: Path) -> str:
     """SHA-256 of the weights, and of what in the configuration decides how they are read."""
-    with (folder / WEIGHTS).open("rb") as file:
-        weights = hashlib.file_digest(file, "sha256").hexdigest()
-    config = read_config(folder)
+    config, file = read_config(folder), folder / WEIGHTS
+    try:
+        with file.open("rb") as stream:
+            weights = hashlib.file_digest(stream, "sha256").hexdigest()
+    except FileNotFoundError as error:
+        raise TfmError("the weights are missing", where=str(file), fix="Copy the model folder again.") from error
+    except OSError as error:
+        raise TfmError(f"cannot be read: {error.strerror or error}", where=str(file)) from error
     meaning = [_VERSION, weights, config["family"], config["shape"], config["tokenizer_fingerprint"]]
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
 
-def cache() -> Path:
-    """Where networks are kept whose model folder cannot be written to."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
-    return Path(base) / "tfm" / KEPT
+def discard(kept: Path) -> None:
+    """Delete what is kept. It loses its name first, so that no half of it is ever found under it."""
+    gone = kept.with_name(f"{_MAKING}{token_hex(8)}")
+    try:
+        kept.rename(gone)
+    except OSError:  # it is gone already, or may not be changed
+        return
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _places(folder: Path) -> Iterator[Path]:
+    """Where networks of a model may be kept, the best first."""
+    yield folder / KEPT
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    try:
+        cache = Path(base) if base else Path.home() / ".cache"
+    except RuntimeError:  # a user whom the system does not know, as in many a container
+        return
+    yield cache / "tfm" / KEPT / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+
+
+def _made(folder: Path, name: str) -> Path | None:
+    """A new network, or the note that it was refused, in the first place that takes it; None where the weights are others now.
+
+    Raises:
+        Unsuited: no place takes it.
+    """
+    failures = []
+    for place in _places(folder):
+        fresh = place / f"{_MAKING}{name}-{token_hex(8)}"
+        try:
+            fresh.mkdir(parents=True)
+            _fill(fresh, folder, name.partition("-")[0])
+            if not name.endswith(fingerprint(folder)[:16]):
+                return None
+            return _put_in_place(fresh, place / name)
+        except OSError as error:
+            failures.append(f"{place}: {error.strerror or error}")
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    raise Unsuited(f"its conversion cannot be written ({'; '.join(failures)})", where=str(folder))
+
+
+def _fill(fresh: Path, folder: Path, precision: str) -> None:
+    """Write a proved network into an empty folder, or why there is none."""
+    from tfm_cli.engines.convert import convert
+    from tfm_cli.engines.proof import prove
+
+    try:
+        convert(folder, fresh, precision)
+        prove(folder, fresh, precision)
+    except Unsuited as error:
+        for file in fresh.iterdir():
+            file.unlink()
+        note = {"reason": error.what, "by": _makers()}
+        (fresh / REFUSED).write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+
+
+def _makers() -> list[str]:
+    """Versions on which it depends whether a network passes."""
+    import ctranslate2
+
+    return [VERSION, ctranslate2.__version__]
+
+
+def _refusal(kept: Path) -> str | None:
+    """Why these versions refused a network; None where they did not."""
+    try:
+        note = json.loads((kept / REFUSED).read_text(encoding="utf-8"))
+        return str(note["reason"]) if note["by"] == _makers() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_whole(kept: Path) -> bool:
+    return (kept / ABOUT).is_file() or _refusal(kept) is not None
 
 
 def _put_in_place(fresh: Path, final: Path) -> Path:
     """Give a whole folder its name; where another process was faster, its folder is as good."""
+    if not _is_whole(final):
+        discard(final)  # what is left of one
     try:
         fresh.rename(final)
     except OSError:
-        if not (final / ABOUT).is_file():
+        if not _is_whole(final):
             raise
     precision = final.name.partition("-")[0]
     for other in final.parent.iterdir():
-        # In the cache the networks of several models lie side by side.
-        outdated = final.parent != cache() and other.name.startswith(f"{precision}-") and other != final
-        if outdated or (other.name.startswith(_MAKING) and _age(other) > _ABANDONED):
+        if other.name.startswith(f"{precision}-") and other != final:
+            discard(other)
+        elif other.name.startswith(_MAKING) and _age(other) > _ABANDONED:
             shutil.rmtree(other, ignore_errors=True)
     return final
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfm_cli.nonautoregressive.family import CONTROLS, NonAutoregressive, hypothesis, most_likely, without_end
-from tfm_cli.nonautoregressive.glancing import choose, first_look, share
+from tfm_cli.nonautoregressive.family import CONTROLS, NEVER, NonAutoregressive, hypothesis, token_counts, without_end
+from tfm_cli.nonautoregressive.glancing import choose, errs, first_look, revealed, share
 from tfm_cli.nonautoregressive.lattice import collapse, ctc_align, ctc_sum, needed_slots, owners
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
-from tfm_cli.nonautoregressive.projection import log_normalisers, needed_logits, summed_log_normalisers
+from tfm_cli.nonautoregressive.projection import needed_log_probs, needed_logits, path_loss
 from tfm_cli.nonautoregressive.slots import blank_row, on_grid, or_impossible, slot_counts, slot_states
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
 from tfm_cli.transformer.network import Memory, Transformer
@@ -45,6 +45,9 @@ class Ctc(NonAutoregressive):
 
     # -- training
 
+    def room(self, source: Tensor) -> Tensor:
+        return self.upsample * source + 1
+
     def loss(self, batch: Batch, progress: float) -> LossReport:
         """The negative log-likelihood, summed over all ways to write each translation. ``unusable`` counts pairs left out.
 
@@ -54,28 +57,29 @@ class Ctc(NonAutoregressive):
         ids, real = blank_row(slot_counts(memory, self.upsample))
         slots = real.sum(1)
         usable = needed_slots(target) <= slots
-        if self.training and self.glancing:
-            ids = self._shown(memory, ids, real, target, progress)
+        part = share(progress, *self.glancing) if self.training and self.glancing else 0.0
+        if part:
+            ids = self._shown(memory, ids, real, target, part)
         states = slot_states(self.network, memory, ids, real)
-        logits = needed_logits(on_grid(states, real), self.network.output_weight, with_blank(target))
-        paths = ctc_sum(logits, target, slots)[usable].sum()
-        counting = (usable[:, None] & real)[real]
-        total = summed_log_normalisers(states[counting], self.network.output_weight) - paths
+        total = path_loss(
+            states,
+            real,
+            self.network.output_weight,
+            with_blank(target),
+            paths=lambda logits: ctc_sum(logits, target, slots),
+        )
         count = int((batch.target[usable] != PAD).sum())
         return LossReport(total, count, {"nll": total.detach(), "unusable": (~usable).sum()})
 
-    def _shown(self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor, progress: float) -> Tensor:
-        """A first look, then ids [B, L] in which a share of the slots that err say what the best path says there."""
+    def _shown(self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor, part: float) -> Tensor:
+        """A first look, then ids [B, L] in which a part of the slots that err say what the best path says there."""
         with first_look(ids.device):
             states = slot_states(self.network, memory, ids, real)
-            logits = needed_logits(on_grid(states, real), self.network.output_weight, with_blank(target))
-            guess = torch.full_like(ids, PAD)
-            guess[real] = most_likely(self.network, states, SAID)[0]
-        slots = real.sum(1)
-        aligned = ctc_align(logits, target, slots)
+            weight, slots = self.network.output_weight, real.sum(1)
+            aligned = ctc_align(needed_logits(on_grid(states, real), weight, with_blank(target)), target, slots)
+            wrong = torch.zeros_like(real).masked_scatter(real, errs(states, weight, aligned[real], SAID))
         real = real & (needed_slots(target) <= slots)[:, None]
-        wrong = ((guess != aligned) & real).sum(1)
-        shown = choose((share(progress, *self.glancing or (0, 0)) * wrong).round(), real)
+        shown = choose(revealed(part, (wrong & real).sum(1)), real)
         return torch.where(shown, aligned, ids)
 
     # -- use
@@ -88,27 +92,33 @@ class Ctc(NonAutoregressive):
         prefix: list[list[int]] | None = None,
         lines: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best single path, collapsed; ``length_scale`` stretches or shrinks the row of slots."""
+        """The best single path, collapsed; where it says nothing of a source that says something, the best that has a word."""
         self.check(options, prefix)
         if not len(source):
             return []
         memory = self.network.encode(source)
-        ids, real = blank_row(slot_counts(memory, self.upsample * options.length_scale))
+        ids, real = blank_row(slot_counts(memory, self.upsample))
         states = slot_states(self.network, memory, ids, real)
-        return [[found] for found in read(*self.write(states, real, SAID))]
+        said, terms = self.write(states, real, SAID)
+        silent = real & (~collapse(said).any(1) & (token_counts(source) > 0))[:, None]
+        if bool(silent.any()):
+            words, word_terms = self.write(states[silent[real]], silent, (*SAID, BLANK))
+            row = silent.any(1).nonzero()[:, 0]
+            # The word that costs least in place of its blank.
+            slot = (word_terms - terms).masked_fill(~silent, NEVER).argmax(1)[row]
+            said[row, slot], terms[row, slot] = words[row, slot], word_terms[row, slot]
+        return [[found] for found in read(said, terms)]
 
     @torch.inference_mode()
     def score(self, batch: Batch, options: NonAutoregressiveDecodeOptions | None = None) -> list[Hypothesis]:
         """By the best path that says the translation. One that needs more slots than there are has no probability."""
         memory, target = self.network.encode(batch.source), without_end(batch.target)
-        scale = options.length_scale if options else 1.0
-        ids, real = blank_row(slot_counts(memory, self.upsample * scale))
+        ids, real = blank_row(slot_counts(memory, self.upsample))
         states, slots = slot_states(self.network, memory, ids, real), real.sum(1)
-        logits = needed_logits(on_grid(states, real), self.network.output_weight, with_blank(target))
-        normalisers = on_grid(log_normalisers(states, self.network.output_weight), real)
-        aligned = ctc_align(logits, target, slots)
+        log_probs = needed_log_probs(states, real, self.network.output_weight, with_blank(target))
+        aligned = ctc_align(log_probs, target, slots)
         column = torch.where(aligned == BLANK, 0, 1 + owners(aligned, collapse(aligned)))
-        terms = logits.gather(2, column.clamp(max=target.shape[1])[..., None])[..., 0] - normalisers
+        terms = log_probs.gather(2, column.clamp(max=target.shape[1])[..., None])[..., 0]
         found = read(aligned, terms.masked_fill(~real, 0))
         return or_impossible(found, target, needed_slots(target) <= slots)
 

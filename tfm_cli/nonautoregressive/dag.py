@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfm_cli.nonautoregressive.family import CONTROLS, NonAutoregressive, hypothesis, most_likely, without_end
-from tfm_cli.nonautoregressive.glancing import choose, first_look, share
+from tfm_cli.nonautoregressive.family import CONTROLS, NonAutoregressive, hypothesis, without_end
+from tfm_cli.nonautoregressive.glancing import choose, errs, first_look, revealed, share
 from tfm_cli.nonautoregressive.length import ample
 from tfm_cli.nonautoregressive.links import Links
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
 from tfm_cli.nonautoregressive.paths import IMPOSSIBLE, align, best_scores, closed, path_sum, trace, walk
-from tfm_cli.nonautoregressive.projection import log_normalisers, needed_logits
+from tfm_cli.nonautoregressive.projection import needed_log_probs
 from tfm_cli.nonautoregressive.slots import blank_row, on_grid, or_impossible, slot_counts, slot_states
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
 from tfm_cli.transformer.network import Memory, Transformer
@@ -47,23 +47,28 @@ class Dag(NonAutoregressive):
 
     # -- training
 
+    def room(self, source: Tensor) -> Tensor:
+        return (self.vertices * source - 1).clamp(min=1)
+
     def loss(self, batch: Batch, progress: float) -> LossReport:
         """The negative log-likelihood, summed over all paths of each translation. ``unusable`` counts pairs left out.
 
-        A vertex that glancing shows a token says it, and no other, in every path.
+        A vertex that glancing shows a token says it in every path, which no other vertex does.
         """
         memory, target = self.encode(batch), without_end(batch.target)
         ids, real = self._row(memory)
         vertices, lengths = real.sum(1), (target != PAD).sum(1)
         usable = lengths + 2 <= vertices
         said = None
-        if self.training and self.glancing:
-            ids, said = self._shown(memory, ids, real, target, progress)
+        part = share(progress, *self.glancing) if self.training and self.glancing else 0.0
+        if part:
+            ids, said = self._shown(memory, ids, real, target, part)
         links, emissions = self._graph(memory, ids, real, target)
         if said is not None:
             certain = torch.arange(target.shape[1], device=ids.device) == said[..., None]
             given = torch.zeros_like(emissions).masked_fill_(~certain, IMPOSSIBLE)
-            emissions = torch.where((said >= 0)[..., None], given, emissions)
+            shown = (said >= 0)[..., None] | certain.any(1, keepdim=True)
+            emissions = torch.where(shown, given, emissions)
         total = -path_sum(links, emissions, lengths, vertices)[usable].sum()
         count = int((batch.target[usable] != PAD).sum())
         return LossReport(total, count, {"nll": total.detach(), "unusable": (~usable).sum()})
@@ -75,13 +80,10 @@ class Dag(NonAutoregressive):
         """Links [B, L, L], and log-probabilities [B, L, T] of targets [B, T] at each vertex."""
         states = slot_states(self.network, memory, ids, real)
         grid, weight = on_grid(states, real), self.network.output_weight
-        normalisers = on_grid(log_normalisers(states, weight), real)
-        return self.links(grid, real.sum(1)), needed_logits(grid, weight, target) - normalisers[..., None]
+        return self.links(grid, real.sum(1)), needed_log_probs(states, real, weight, target)
 
-    def _shown(
-        self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor, progress: float
-    ) -> tuple[Tensor, Tensor]:
-        """A first look, then ids [B, L] in which vertices of the best path say a share of the tokens that err there.
+    def _shown(self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor, part: float) -> tuple[Tensor, Tensor]:
+        """A first look, then ids [B, L] in which vertices of the best path say a part of the tokens that err there.
 
         The second answer [B, L] is the index of the token that a vertex was shown, -1 where it was shown none.
         """
@@ -89,16 +91,13 @@ class Dag(NonAutoregressive):
         with first_look(ids.device):
             states = slot_states(self.network, memory, ids, real)
             grid, weight = on_grid(states, real), self.network.output_weight
-            normalisers = on_grid(log_normalisers(states, weight), real)
-            emissions = needed_logits(grid, weight, target) - normalisers[..., None]
+            emissions = needed_log_probs(states, real, weight, target)
             vertices, lengths = real.sum(1), known.sum(1)
             path = align(self.links(grid, vertices).log(), emissions, lengths, vertices)
-            guess = torch.full_like(target, PAD)
-            aligned = grid.gather(1, path[..., None].expand(-1, -1, grid.shape[2]))
-            guess[known] = most_likely(self.network, aligned[known], (*CONTROLS, END))[0]
-        known = known & (lengths + 2 <= vertices)[:, None]
-        wrong = ((guess != target) & known).sum(1)
-        shown = choose((share(progress, *self.glancing or (0, 0)) * wrong).round(), known)
+            known = known & (lengths + 2 <= vertices)[:, None]
+            aligned = grid.gather(1, path[..., None].expand(-1, -1, grid.shape[2]))[known]
+            wrong = known.masked_scatter(known, errs(aligned, weight, target[known], (*CONTROLS, END)))
+        shown = choose(revealed(part, wrong.sum(1)), known)
         sentence, token = shown.nonzero(as_tuple=True)
         ids, said = ids.clone(), torch.full_like(ids, -1)
         ids[sentence, path[shown]] = target[shown]

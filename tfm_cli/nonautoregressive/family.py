@@ -57,6 +57,10 @@ class NonAutoregressive(Family):
                     "this model's family cannot obey it", where="--" + f.name.replace("_", "-"), fix="Leave it out."
                 )
 
+    def room(self, source: Tensor) -> Tensor:
+        """The most target tokens, END included, that can be learnt with sources of ``source`` [N] tokens, theirs included."""
+        return torch.full_like(source, torch.iinfo(source.dtype).max)
+
     def encode(self, batch: Batch) -> Memory:
         """The encoder's answer without padding, for training and its loss."""
         return self.network.encode(
@@ -151,6 +155,5 @@ def hypothesis(tokens: list[int], terms: list[float], ending: float | None = Non
 
     ``ending`` is the log-probability of ending there, where something other than one of ``terms`` decided that.
     """
-    score = sum(terms) / max(len(terms), 1)
     terms = terms if ending is None else [*terms, ending]
-    return Hypothesis(tokens, score, sum(terms), terms, finished)
+    return Hypothesis(tokens, sum(terms) / max(len(terms), 1), sum(terms), terms, finished)

@@ -4,7 +4,7 @@ Glancing Transformer (Qian et al. 2021, section 3): a first pass without gradien
 of that number of positions is revealed, and the second pass learns what stayed hidden. Using the model is untouched by it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -14,6 +14,22 @@ from torch import Tensor
 def share(progress: float, start: float, end: float) -> float:
     """What part of the wrong positions is revealed: from ``start`` to ``end`` along a line as progress goes from 0 to 1."""
     return start + (end - start) * min(max(progress, 0.0), 1.0)
+
+
+def revealed(part: float, wrong: Tensor) -> Tensor:
+    """How many of ``wrong`` [B] positions are shown: ``part`` of them, rounded at random so that it is the mean: [B]."""
+    return (part * wrong + torch.rand(wrong.shape, device=wrong.device)).floor()
+
+
+def errs(states: Tensor, weight: Tensor, ids: Tensor, forbidden: Sequence[int], chunk: int = 512) -> Tensor:
+    """Whether a token that is not ``forbidden`` is likelier at states [N, D] than the one of ids [N]: [N] bool."""
+    wrong = [ids.new_empty(0, dtype=torch.bool)]
+    for here, right in zip(states.split(chunk), ids[:, None].split(chunk), strict=True):
+        logits = here @ weight.T
+        own = logits.gather(1, right)[:, 0]
+        logits[:, list(forbidden)] = float("-inf")
+        wrong.append(own < logits.amax(1))
+    return torch.cat(wrong)
 
 
 def choose(count: Tensor, among: Tensor) -> Tensor:
@@ -26,5 +42,7 @@ def choose(count: Tensor, among: Tensor) -> Tensor:
 @contextmanager
 def first_look(device: torch.device) -> Iterator[None]:
     """Compute without gradient, and give back every random number drawn: the pass after it has the same dropout."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
+    others = [] if device.type == "cpu" else [device]
+    kind = "cuda" if device.type == "cpu" else device.type
+    with torch.random.fork_rng(others, device_type=kind), torch.no_grad():
         yield

@@ -53,13 +53,13 @@ def candidates(log_probs: Tensor, source: Tensor, scale: float, beam: int, cap: 
     return (middle.clamp(min=1)[:, None] + away).clamp(1, cap)
 
 
-def length_loss(log_probs: Tensor, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The classifier's loss with each sentence weighted by its tokens, and the plain sum: two scalars in nats.
+def length_loss(log_probs: Tensor, source: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The classifier's loss with each sentence weighted by its part ``weight`` [B] of what counts, and the plain sum, in nats.
 
     Weighted so, the mean over tokens of the whole loss is the mean over tokens of their losses plus that of the length's.
     """
     nll = -log_prob_of(log_probs, source, target)
-    return (nll * target).sum(), nll.detach().sum()
+    return (nll * weight).sum(), nll.detach().sum()
 
 
 def repeated(memory: Memory, times: int) -> Memory:
@@ -69,8 +69,12 @@ def repeated(memory: Memory, times: int) -> Memory:
     return Memory(memory.states.repeat_interleave(times, 0), memory.mask.repeat_interleave(times, 0))
 
 
-def surest(ids: Tensor, terms: Tensor, tried: Tensor, log_probs: Tensor, source: Tensor) -> list[list[Hypothesis]]:
+def surest(
+    ids: Tensor, terms: Tensor, tried: Tensor, log_probs: Tensor, source: Tensor, every: bool = False
+) -> list[list[Hypothesis]]:
     """Of each sentence's rows, one for each length ``tried`` [B, k], the one of the best mean log-probability.
+
+    With ``every``, all of them, the best first.
 
     Args:
         ids: [B * k, T], a sentence's rows side by side; ``terms`` are their log-probabilities, 0 beyond the row.
@@ -78,9 +82,11 @@ def surest(ids: Tensor, terms: Tensor, tried: Tensor, log_probs: Tensor, source:
         source: [B] source tokens.
     """
     mean = terms.view(*tried.shape, -1).sum(-1) / tried
-    best = mean.argmax(1, keepdim=True)
-    lengths = tried.gather(1, best)[:, 0]
-    chosen = torch.arange(len(tried), device=ids.device) * tried.shape[1] + best[:, 0]
-    endings = log_prob_of(log_probs, source, lengths)
-    found = zip(ids[chosen].tolist(), terms[chosen].tolist(), lengths.tolist(), endings.tolist(), strict=True)
-    return [[hypothesis(row[:length], term[:length], ending)] for row, term, length, ending in found]
+    best = mean.argsort(dim=1, descending=True, stable=True) if every else mean.argmax(1, keepdim=True)
+    kept = best.shape[1]
+    lengths = tried.gather(1, best).flatten()
+    chosen = (torch.arange(len(tried), device=ids.device)[:, None] * tried.shape[1] + best).flatten()
+    endings = log_prob_of(log_probs.repeat_interleave(kept, 0), source.repeat_interleave(kept), lengths)
+    rows = zip(ids[chosen].tolist(), terms[chosen].tolist(), lengths.tolist(), endings.tolist(), strict=True)
+    found = [hypothesis(row[:length], term[:length], ending) for row, term, length, ending in rows]
+    return [found[begin : begin + kept] for begin in range(0, len(found), kept)]

@@ -46,9 +46,9 @@ class MaskPredict(NonAutoregressive):
         states = self.states(target.masked_fill(masked, MASK), memory, real)
         hidden = target.masked_fill(~masked, PAD)[real]
         total, nll = self.cross_entropy(states, hidden)
-        weighted, plain = length_loss(self.classifier(memory), token_counts(batch.source), length)
-        count = int(masked.sum()) + len(target)
-        return LossReport(total + self.length_weight * weighted, count, {"nll": nll + plain})
+        counted = masked.sum(1) + 1
+        weighted, plain = length_loss(self.classifier(memory), token_counts(batch.source), length, counted)
+        return LossReport(total + self.length_weight * weighted, int(counted.sum()), {"nll": nll + plain})
 
     @torch.inference_mode()
     def decode(
@@ -66,7 +66,7 @@ class MaskPredict(NonAutoregressive):
         lengths = self.classifier(memory)
         tried = candidates(lengths, size, options.length_scale, options.length_beam, self.cap)
         ids, terms = self._passes(repeated(memory, options.length_beam), tried.flatten(), options.iterations)
-        return surest(ids, terms, tried, lengths, size)
+        return surest(ids, terms, tried, lengths, size, options.every_length)
 
     def _passes(self, memory: Memory, length: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
         """Rows of ``length`` [B] tokens, written in ``iterations`` passes: ids and log-probabilities [B, T]."""

@@ -16,12 +16,11 @@ from tfm_cli.nonautoregressive.family import (
     NonAutoregressive,
     hypothesis,
     log_probs_of,
-    most_likely,
     rows,
     token_counts,
     without_end,
 )
-from tfm_cli.nonautoregressive.glancing import choose, first_look, share
+from tfm_cli.nonautoregressive.glancing import choose, errs, first_look, revealed, share
 from tfm_cli.nonautoregressive.length import (
     LengthClassifier,
     ample,
@@ -58,12 +57,21 @@ class OneShot(NonAutoregressive):
         glancing_start: float = 0.5,
         glancing_end: float | None = None,
     ) -> None:
+        if length == "cap" and length_weight != 0.1:
+            raise TfmError(
+                "the length has no loss where it is not predicted",
+                where="--length-weight",
+                fix="Add --length predict, or leave it out.",
+            )
         super().__init__(network, label_smoothing)
         self.cap, self.tail_weight, self.length_weight = cap, tail_weight, length_weight
         self.glancing = (glancing_start, 0.3 if glancing_end is None else glancing_end) if glancing else None
         self.classifier = LengthClassifier(network.shape.dim) if length == "predict" else None
 
     # -- training
+
+    def room(self, source: Tensor) -> Tensor:
+        return ample(source - 1, self.cap) if self.classifier is None else super().room(source)
 
     def loss(self, batch: Batch, progress: float) -> LossReport:
         """Cross-entropy at every position that glancing has not shown.
@@ -75,12 +83,13 @@ class OneShot(NonAutoregressive):
         if self.classifier is None:
             return self._loss_until_end(batch, memory, progress)
         target = without_end(batch.target)
-        states, hidden = self._forward(target, target != PAD, memory, progress)
+        real = target != PAD
+        states, hidden = self._forward(target, real, memory, progress)
         total, nll = self.cross_entropy(states, hidden)
         lengths = self.classifier(memory)
-        weighted, plain = length_loss(lengths, token_counts(batch.source), token_counts(target))
-        count = int((hidden != PAD).sum()) + len(target)
-        return LossReport(total + self.length_weight * weighted, count, {"nll": nll + plain})
+        counted = real.masked_scatter(real, hidden != PAD).sum(1) + 1
+        weighted, plain = length_loss(lengths, token_counts(batch.source), token_counts(target), counted)
+        return LossReport(total + self.length_weight * weighted, int(counted.sum()), {"nll": nll + plain})
 
     def _loss_until_end(self, batch: Batch, memory: Memory, progress: float) -> LossReport:
         real = rows(ample(token_counts(batch.source), self.cap))
@@ -97,13 +106,14 @@ class OneShot(NonAutoregressive):
     def _forward(self, target: Tensor, real: Tensor, memory: Memory, progress: float) -> tuple[Tensor, Tensor]:
         """States at the N ``real`` positions [B, T], and which of their target ids [B, T] are to be learnt: [N], else PAD."""
         ids = torch.full_like(target, BEGIN)
-        if self.training and self.glancing:
+        part = share(progress, *self.glancing) if self.training and self.glancing else 0.0
+        if part:
             known = target != PAD
-            guess = torch.zeros_like(target)
+            forbidden = CONTROLS if self.classifier is None else (*CONTROLS, END)
             with first_look(target.device):
-                guess[known] = most_likely(self.network, self.states(ids, memory, real)[known[real]])[0]
-            wrong = (guess != target).sum(1)
-            shown = choose((share(progress, *self.glancing) * wrong).round(), known)
+                states = self.states(ids, memory, real)[known[real]]
+                wrong = known.masked_scatter(known, errs(states, self.network.output_weight, target[known], forbidden))
+            shown = choose(revealed(part, wrong.sum(1)), known)
             ids, target = torch.where(shown, target, ids), target.masked_fill(shown, PAD)
         return self.states(ids, memory, real), target[real]
 
@@ -131,7 +141,7 @@ class OneShot(NonAutoregressive):
         tried = candidates(lengths, size, options.length_scale, options.length_beam, self.cap)
         real = rows(tried.flatten())
         states = self.states_of_row(BEGIN, repeated(memory, options.length_beam), real)
-        return surest(*self.write(states, real, (*CONTROLS, END)), tried, lengths, size)
+        return surest(*self.write(states, real, (*CONTROLS, END)), tried, lengths, size, options.every_length)
 
     def _refuse_lengths(self, options: NonAutoregressiveDecodeOptions) -> None:
         for name, value in (("--length-scale", options.length_scale), ("--length-beam", options.length_beam)):

@@ -50,6 +50,12 @@ class NonAutoregressiveOptions:
     def __post_init__(self) -> None:
         check(self)
         defaults = {f.name: f.default for f in fields(self)}
+        if self.length == "predict" and self.tail_weight != defaults["tail_weight"]:
+            raise TfmError(
+                "a row whose length is predicted has no tail",
+                where="--tail-weight",
+                fix="Use --length cap, or leave it out.",
+            )
         for name in ("glancing_start", "glancing_end"):
             if not self.glancing and getattr(self, name) != defaults[name]:
                 raise TfmError(
@@ -65,7 +71,7 @@ class NonAutoregressiveDecodeOptions:
 
     length_scale: float = option(
         1.0,
-        "Stretch or shrink the predicted length by this factor.",
+        "oneshot, dag, maskpredict: stretch or shrink the predicted length by this factor.",
         minimum=0.5,
         maximum=2,
         group=GROUP,
@@ -82,6 +88,8 @@ class NonAutoregressiveDecodeOptions:
         choices=("lookahead", "greedy", "viterbi"),
         group=GROUP,
     )
+    # For callers that choose among the lengths by other means; no option of a command.
+    every_length: bool = False
 
     def __post_init__(self) -> None:
         check(self)
@@ -89,7 +97,7 @@ class NonAutoregressiveDecodeOptions:
     @property
     def n_best(self) -> int:
         """Translations of one sentence."""
-        return 1
+        return self.length_beam if self.every_length else 1
 
     @property
     def width(self) -> int:
@@ -98,11 +106,11 @@ class NonAutoregressiveDecodeOptions:
 
 
 _GLANCING = frozenset({"glancing", "glancing_start", "glancing_end"})
-_LENGTH = frozenset({"cap", "length_weight", "length_scale", "length_beam"})
+_LENGTH = frozenset({"cap", "length_weight", "length_scale", "length_beam", "every_length"})
 # Which family obeys what, here and of label smoothing; any other option that the user gives is refused.
 OBEYS: Mapping[str, frozenset[str]] = {
     "oneshot": frozenset({"label_smoothing", "length", "tail_weight"}) | _LENGTH | _GLANCING,
-    "ctc": frozenset({"upsample", "length_scale"}) | _GLANCING,
+    "ctc": frozenset({"upsample"}) | _GLANCING,
     "dag": frozenset({"vertices", "paths", "length_scale"}) | _GLANCING,
     "maskpredict": frozenset({"label_smoothing", "iterations"}) | _LENGTH,
 }

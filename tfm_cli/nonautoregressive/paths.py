@@ -34,8 +34,9 @@ def path_sum(links: Tensor, emissions: Tensor, lengths: Tensor, vertices: Tensor
 class _PathSum(torch.autograd.Function):
     """Forward-backward with probabilities, each step scaled to add up to 1, so that a step is a product with the links.
 
-    In double precision what is e^-700 of the likeliest still counts. The gradients of the logs are the shares of all paths
-    that use a vertex or a link.
+    In double precision what is e^-700 of the likeliest still counts; where all paths of a token are less than that of what
+    was likeliest before and after it, its share of the gradient is lost. The gradients of the logs are the shares of all
+    paths that use a vertex or a link.
     """
 
     @staticmethod
@@ -58,6 +59,7 @@ class _PathSum(torch.autograd.Function):
             arrived = ahead[:-1] / (passed * scale[..., None]).clamp_min(tiny)
             of_links = torch.bmm(arrived.permute(1, 2, 0), onward.transpose(0, 1))
             of_links[sentence, :, vertices - 1] += reached / closing.clamp_min(tiny)[:, None]
+            of_links.masked_fill_(p == 0, 0)  # where no link may be, what one would bring can be infinite in float32
             of_emissions /= passed.clamp_min(tiny)
             ctx.save_for_backward(of_links.to(links.dtype), of_emissions.permute(1, 2, 0).to(emissions.dtype))
         return total.to(emissions.dtype)

@@ -31,7 +31,7 @@ _EAST_ASIAN = (
     r"\u2E80-\u312F\u31A0-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF\uFE30-\uFE4F\uFF00-\uFFEF"
     r"\U0001B000-\U0001B16F\U00020000-\U0003FFFF"
 )
-_EAST_ASIAN_START = re.compile(f"[{_EAST_ASIAN}]")
+EAST_ASIAN_START = re.compile(f"[{_EAST_ASIAN}]")
 _UNSPACED = re.compile(rf"[{_EAST_ASIAN}\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF]")
 
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ"
@@ -217,7 +217,7 @@ _HOW = "`tfm train-tokenizer` makes one."
 
 def _with_space(text: str) -> str:
     """A space before the first word, which then is the same token as in mid-sentence; `Tokenizer.decode` takes it off."""
-    return text if not text or _EAST_ASIAN_START.match(text) else " " + text
+    return text if not text or EAST_ASIAN_START.match(text) else " " + text
 
 
 def _pipeline(model: Any, options: TokenizerOptions) -> "tokenizers.Tokenizer":

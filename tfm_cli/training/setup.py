@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from tfm_cli.autoregressive.options import DecodeOptions
@@ -16,6 +17,7 @@ from tfm_cli.device import pick_device, pick_precision, set_threads
 from tfm_cli.errors import TfmError
 from tfm_cli.families import family_entry
 from tfm_cli.model import Model, build_family, take_weights
+from tfm_cli.nonautoregressive.family import NonAutoregressive
 from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
 from tfm_cli.options import AUTO
 from tfm_cli.training.compiling import compile_family
@@ -117,7 +119,7 @@ def prepare(
         run=configuration,
         watcher=_watchers(output, options, sitting),
         began=sitting.began,
-        notes=notes,
+        notes=(*notes, *_without_room(model, data)),
     )
     if options.resume:
         check_same_run(output, before, configuration, trainer.watcher.warned)
@@ -154,6 +156,21 @@ def _feed(
         world=world,
     )
     return feed, notes
+
+
+def _without_room(model: Model, data: DataFolder) -> list[str]:
+    """What is to be told of pairs whose translation is longer than the family's rows."""
+    notes = []
+    for kind, split in (("training", data.train), ("validation", data.valid)):
+        if split is None or not isinstance(model.family, NonAutoregressive):
+            continue
+        source, target = torch.as_tensor(np.asarray(split.lengths, dtype=np.int64)).unbind(1)
+        if count := int((target > model.family.room(source)).sum()):
+            notes.append(
+                f"At least {count:,} of {len(split):,} {kind} pairs ({count / len(split):.1%}) have more target tokens "
+                f"than this {model.family_name} model's rows have room for; the loss leaves out what does not fit."
+            )
+    return notes
 
 
 def _watchers(output: Path, options: RunOptions, sitting: Sitting) -> Watchers:

@@ -1,5 +1,6 @@
 """Converted networks that are kept: once, whole, by their weights, wherever there is a place."""
 
+import errno
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ pytest.importorskip("ctranslate2")
 
 from tests.toys import sentences
 from tests.unit.engines.models import SENTENCES, saved_model, trained_model
+from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.engines import ctranslate2, proof, store
 from tfm_cli.engines.ctranslate2 import ABOUT, Unsuited
 from tfm_cli.errors import TfmError
@@ -94,7 +96,88 @@ def test_what_translates_differently_is_refused_and_not_kept(folder, monkeypatch
     monkeypatch.setattr("tfm_cli.engines.convert.convert", spoilt)
     with pytest.raises(Unsuited, match="not those of torch"):
         store.converted(folder, "float32", ignore)
-    assert list((folder / store.KEPT).iterdir()) == []
+    with pytest.raises(Unsuited, match="not those of torch"):  # and remembered
+        store.converted(folder, "float32", pytest.fail)
+    [kept] = (folder / store.KEPT).iterdir()
+    assert [file.name for file in kept.iterdir()] == [store.REFUSED]
+    note = json.loads((kept / store.REFUSED).read_text())
+    (kept / store.REFUSED).write_text(json.dumps({**note, "by": ["older", "versions"]}))
+    monkeypatch.setattr("tfm_cli.engines.convert.convert", convert)
+    assert (store.converted(folder, "float32", ignore) / ABOUT).is_file()
+
+
+def test_a_network_of_nan_is_refused(folder, tmp_path):
+    from tfm_cli.engines.convert import convert
+
+    broken = trained_model(tmp_path / "broken")
+    weights = load_file(broken / WEIGHTS)
+    name = "network.decoder.norm.bias"
+    save_file({**weights, name: weights[name] * float("nan")}, broken / WEIGHTS)
+    (tmp_path / "out").mkdir()
+    convert(broken, tmp_path / "out")
+    with pytest.raises(Unsuited):
+        proof.prove(folder, tmp_path / "out", "float32")
+
+
+def test_weights_replaced_in_the_meantime_are_converted_anew(folder, monkeypatch):
+    from tfm_cli.engines.convert import convert
+
+    before = store.fingerprint(folder)
+
+    def slow(folder, output, quantization):
+        if store.fingerprint(folder) == before:
+            change_weights(folder)
+        convert(folder, output, quantization)
+
+    monkeypatch.setattr("tfm_cli.engines.convert.convert", slow)
+    found = store.converted(folder, "float32", ignore)
+    assert found.name == f"float32-{store.fingerprint(folder)[:16]}"
+    assert list((folder / store.KEPT).iterdir()) == [found]
+
+
+@pytest.mark.parametrize("file", [ABOUT, "model.bin", "config.json", "shared_vocabulary.json"])
+@pytest.mark.parametrize("size", [None, 40])
+def test_what_is_damaged_is_made_anew(folder, file, size):
+    kept = store.converted(folder, "float32", ignore)
+    if size is None:
+        (kept / file).unlink()
+    else:
+        os.truncate(kept / file, size)
+    assert Translator.load(folder, engine="ctranslate2").translate(SENTENCES[:3]) == Translator.load(
+        folder, device="cpu"
+    ).translate(SENTENCES[:3])
+
+
+def test_what_cannot_be_mended_is_unsuited(folder, monkeypatch):
+    store.converted(folder, "float32", ignore)
+    monkeypatch.setattr(ctranslate2.CTranslate2Engine, "__init__", lambda *given: exec("raise RuntimeError('no')"))
+    monkeypatch.setattr(store, "_fill", lambda fresh, *rest: (fresh / ABOUT).touch())
+    with pytest.raises(Unsuited, match="cannot be loaded"):
+        ctranslate2.load(folder, "float32", 1, 1)
+
+
+def test_a_full_disk(folder, monkeypatch):
+    def full(folder, output, quantization):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tfm_cli.engines.convert.convert", full)
+    with pytest.raises(Unsuited, match=os.strerror(errno.ENOSPC)):
+        store.converted(folder, "float32", ignore)
+
+
+def test_a_user_without_a_home(folder, monkeypatch):
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", unknown)
+    assert store.converted(folder, "float32", ignore).parent == folder / store.KEPT
+
+
+def test_missing_weights_are_named(folder):
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(TfmError, match="the weights are missing"):
+        store.converted(folder, "float32", ignore)
 
 
 def test_the_proof_sees_a_start_token_without_its_row(folder, tmp_path):
@@ -129,15 +212,18 @@ def test_a_folder_that_cannot_be_written_to(folder, tmp_path, blocked):
     else:
         folder.chmod(0o500)
     found = store.converted(folder, "float32", ignore)
-    assert found.parent == tmp_path / "cache" / "tfm" / store.KEPT
+    assert found.parent.parent == tmp_path / "cache" / "tfm" / store.KEPT
     assert store.converted(folder, "float32", pytest.fail) == found
+    change_weights(folder)
+    new = store.converted(folder, "float32", ignore)
+    assert list(found.parent.iterdir()) == [new]
     folder.chmod(0o700)
 
 
 def test_nowhere_to_keep_it(folder, tmp_path):
     (folder / store.KEPT).write_text("in the way")
     (tmp_path / "cache").write_text("in the way")
-    with pytest.raises(Unsuited, match="can be written"):
+    with pytest.raises(Unsuited, match="cannot be written"):
         store.converted(folder, "float32", ignore)
 
 
@@ -188,6 +274,19 @@ def test_what_python_cannot_ask_for(folder):
         Translator.load([folder, folder], engine="ctranslate2")
     with pytest.raises(TfmError, match="bfloat16"):
         Translator.load(folder, engine="ctranslate2", precision="bfloat16")
+    with pytest.raises(TfmError, match="no engine 'ctranslat2'"):
+        Translator.load(folder, engine="ctranslat2")
+    with pytest.raises(TfmError, match="on the CPU"):
+        Translator.load(folder, engine="ctranslate2", device="cuda")
+
+
+def test_too_many_tokens_name_the_line(folder):
+    translator = Translator.load(folder, engine="ctranslate2")
+    with pytest.raises(TfmError, match="2,048 positions") as error:
+        list(translator.score([("a b", "a b"), ("a b", "a b " * 2000)]))
+    assert error.value.where == "line 2"
+    with pytest.raises(TfmError, match="2,048 positions"):
+        list(translator.stream(["a b"], DecodeOptions(beam=1), prefixes=["a b " * 2000]))
 
 
 def test_another_tokenizer_is_refused(folder, tmp_path):

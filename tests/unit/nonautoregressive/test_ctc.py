@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from tfm_cli.errors import TfmError
 from tfm_cli.nonautoregressive.ctc import SAID, Ctc, read
 from tfm_cli.nonautoregressive.lattice import collapse
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
@@ -93,14 +94,15 @@ def test_what_does_not_fit_has_no_probability():
     assert scored[0].log_prob == pytest.approx(sum(scored[0].token_log_probs))
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 1.25, 2.0])
-def test_the_length_scale_sets_the_number_of_slots(scale):
-    family = made()
-    counts = slot_counts(family.network.encode(Batch.of(SOURCES, SOURCES).source), 2 * scale)
-    assert counts.tolist() == [int(2 * scale * len(s) + 0.5) for s in SOURCES]
-    options = NonAutoregressiveDecodeOptions(length_scale=scale)
-    for source, found in zip(SOURCES, family.eval().decode(Batch.of(SOURCES, SOURCES).source, options), strict=True):
-        assert len(found[0].tokens) <= int(2 * scale * len(source) + 0.5)
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.5, 4.0])
+def test_a_factor_sets_the_number_of_slots(factor):
+    counts = slot_counts(made().network.encode(Batch.of(SOURCES, SOURCES).source), factor)
+    assert counts.tolist() == [int(factor * len(s) + 0.5) for s in SOURCES]
+
+
+def test_a_length_scale_is_refused():
+    with pytest.raises(TfmError, match="--length-scale"):
+        made().eval().decode(Batch.of(SOURCES, SOURCES).source, NonAutoregressiveDecodeOptions(length_scale=2.0))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
@@ -109,10 +111,9 @@ def test_glancing_shows_a_share_of_what_errs_along_the_best_path(share):
     batch = Batch.of(SOURCES, TARGETS)
     memory, target = family.network.encode(batch.source), batch.target.masked_fill(batch.target == END, PAD)
     ids, real = blank_row(slot_counts(memory, 2))
-    shown = family._shown(memory, ids, real, target, 0.0)
+    shown = family._shown(memory, ids, real, target, share)
     assert (shown[1] == MASK).all()  # an unusable pair has no path
     assert (shown[~real] == MASK).all()
-    assert (family._shown(memory, ids, real, target, 1.0) == MASK).all()
     revealed = (shown != MASK).sum(1)
     if share == 1.0:
         # All slots that err are few or many; what is shown says the target as far as it goes.
@@ -135,3 +136,21 @@ def test_terms_of_a_row_of_slots():
     first, second = read(ids, log_probs)
     assert (first.tokens, first.token_log_probs) == ([7, 7], [-7.0, -24.0, -96.0])
     assert (second.tokens, second.token_log_probs) == ([9], [-3.0, 0.0])
+
+
+def test_a_source_that_says_something_is_never_translated_by_nothing():
+    family, options = made().eval(), NonAutoregressiveDecodeOptions()
+    with torch.no_grad():
+        family.network.decoder.norm.bias += 50 * family.network.target_embedding.weight[BLANK]
+    found = [each[0] for each in family.decode(Batch.of([*SOURCES, [END]], [*TARGETS, [END]]).source, options)]
+    assert [len(each.tokens) for each in found] == [1, 1, 1, 0]
+    assert all(each.score < 0 and each.score == each.log_prob / len(each.token_log_probs) for each in found[:3])
+
+
+@pytest.mark.parametrize("upsample", [1, 2, 3])
+def test_room_is_what_the_row_can_hold(upsample):
+    source = torch.tensor([len(each) for each in SOURCES])
+    target = torch.tensor([len(each) for each in TARGETS])
+    too_long = (target > made(upsample=upsample).room(source)).tolist()
+    slots = [upsample * len(each) for each in SOURCES]
+    assert too_long == [len(t) - 1 > count for t, count in zip(TARGETS, slots, strict=True)]

@@ -1,11 +1,13 @@
 """What is shown in training, and that looking leaves no trace."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfm_cli.nonautoregressive.glancing import choose, first_look, share
+from tfm_cli.nonautoregressive.glancing import choose, errs, first_look, revealed, share
 from tfm_cli.transformer.dropout import Dropout
 
 
@@ -38,3 +40,35 @@ def test_the_pass_after_a_first_look_has_the_same_dropout_and_a_gradient() -> No
     assert torch.equal(first, second)
     assert second.requires_grad and not first.requires_grad
     assert not torch.equal(second, dropout(x))
+
+
+def test_as_many_are_shown_as_the_share_says_on_average() -> None:
+    torch.manual_seed(1)
+    counts = revealed(0.1, torch.full((8000,), 3))  # rounded to the nearest, none would ever be
+    assert set(counts.tolist()) == {0.0, 1.0}
+    assert counts.mean().item() == pytest.approx(0.3, abs=0.03)
+    assert revealed(1.0, torch.tensor([0, 1, 7])).tolist() == [0, 1, 7]
+
+
+def test_a_token_errs_where_another_that_may_stand_there_is_likelier() -> None:
+    torch.manual_seed(2)
+    states, weight = torch.randn(50, 6), torch.randn(9, 6)
+    ids = torch.randint(2, 9, (50,))
+    best = (states @ weight.T).index_fill(1, torch.tensor([0, 1]), float("-inf")).argmax(1)
+    assert torch.equal(errs(states, weight, ids, (0, 1), chunk=7), best != ids)
+    assert not errs(states, weight, best, (0, 1)).any()
+    assert errs(states[:0], weight, ids[:0], (0, 1)).shape == (0,)
+
+
+def test_a_first_look_gives_back_what_any_kind_of_device_drew(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def fork(devices: list[torch.device], device_type: str) -> AbstractContextManager[None]:
+        asked.append((devices, device_type))
+        return nullcontext()
+
+    monkeypatch.setattr(torch.random, "fork_rng", fork)
+    for kind in ("mps", "xpu", "cuda"):
+        with first_look(torch.device(kind)):
+            pass
+    assert asked == [([torch.device(kind)], kind) for kind in ("mps", "xpu", "cuda")]

@@ -56,13 +56,13 @@ def test_a_length_without_a_class_counts_as_the_nearest() -> None:
     assert found.tolist() == [log_probs[0, -1].item(), log_probs[1, 0].item()]
 
 
-def test_the_loss_weighs_each_sentence_by_its_tokens() -> None:
+def test_the_loss_weighs_each_sentence_by_what_counts_of_it() -> None:
     log_probs = torch.randn(3, CLASSES).log_softmax(-1)
     source, target = torch.tensor([4, 5, 6]), torch.tensor([3, 9, 0])
-    weighted, plain = length_loss(log_probs, source, target)
+    weighted, plain = length_loss(log_probs, source, target, torch.tensor([2, 9, 1]))
     terms = [-float(log_probs[i, t - s + OFFSET]) for i, (s, t) in enumerate([(4, 3), (5, 9), (6, 0)])]
     assert float(plain) == pytest.approx(sum(terms))
-    assert float(weighted) == pytest.approx(3 * terms[0] + 9 * terms[1])
+    assert float(weighted) == pytest.approx(2 * terms[0] + 9 * terms[1] + terms[2])
 
 
 def test_padding_says_nothing_to_the_classifier() -> None:
@@ -80,7 +80,7 @@ def test_the_candidate_of_the_best_mean_wins_whatever_its_length() -> None:
     log_probs = certain_of(0, 1)
     found = surest(ids, terms, tried, log_probs, torch.tensor([3, 0]))
     assert [hypotheses[0].tokens for hypotheses in found] == [[5, 6, 9], [5]]
-    assert found[0][0].score == pytest.approx(-0.9)
+    assert found[0][0].score == pytest.approx((-2.7 + float(log_probs[0, OFFSET])) / 4)
     assert found[0][0].token_log_probs == pytest.approx([-0.9, -0.9, -0.9, float(log_probs[0, OFFSET])])
 
 

@@ -29,7 +29,10 @@ def family(**given: Any) -> MaskPredict:
     return made
 
 
-@given(st.lists(st.lists(st.floats(-9, 0, allow_subnormal=False), min_size=6, max_size=6), min_size=1, max_size=4), st.data())
+@given(
+    st.lists(st.lists(st.floats(-9, 0, allow_subnormal=False), min_size=6, max_size=6), min_size=1, max_size=4),
+    st.data(),
+)
 def test_the_least_sure_are_masked(rows: list[list[float]], data: st.DataObject) -> None:
     lengths = torch.tensor([data.draw(st.integers(1, 6)) for _ in rows])
     count = torch.tensor([data.draw(st.integers(0, int(length))) for length in lengths])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tfm_cli.errors import TfmError
 from tfm_cli.nonautoregressive.length import OFFSET
 from tfm_cli.nonautoregressive.oneshot import OneShot
-from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
+from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions, NonAutoregressiveOptions
 from tfm_cli.transformer.batch import Batch, pad
 from tfm_cli.transformer.network import Transformer
 from tfm_cli.transformer.shape import Shape
@@ -110,9 +110,9 @@ def test_the_length_beam_keeps_the_surest_of_its_lengths() -> None:
     for difference in (-1, 0, 1):
         tried.append(sure_of(made, difference).decode(pad([source]), PLAIN)[0][0])
     beam = sure_of(made, 0).decode(pad([source]), NonAutoregressiveDecodeOptions(length_beam=3))[0][0]
-    best = max(tried, key=lambda found: found.score)
+    best = max(tried, key=lambda found: sum(found.token_log_probs[:-1]) / len(found.tokens))
     assert beam.tokens == best.tokens
-    assert beam.score == pytest.approx(best.score, abs=1e-5)
+    assert beam.token_log_probs[:-1] == pytest.approx(best.token_log_probs[:-1], abs=1e-5)
 
 
 @pytest.mark.parametrize("length", ["cap", "predict"])
@@ -200,3 +200,26 @@ def test_what_it_cannot_do_is_refused() -> None:
         family().eval().decode(source, NonAutoregressiveDecodeOptions(iterations=2))
     with pytest.raises(TfmError, match="prefix"):
         family().eval().decode(source, PLAIN, [[6]])
+
+
+def test_options_without_effect_are_refused() -> None:
+    with pytest.raises(TfmError, match="no tail"):
+        NonAutoregressiveOptions(length="predict", tail_weight=0.5)
+    with pytest.raises(TfmError, match="no loss"):
+        family(length="cap", length_weight=0.5)
+    NonAutoregressiveOptions(length="cap", tail_weight=0.5, length_weight=0.5)  # maskpredict obeys the latter
+    family(length="predict", length_weight=0.5)
+
+
+def test_the_lengths_loss_is_weighted_by_the_tokens_that_are_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = batch(([6, 7, 8], [9, 10]), ([11], [12, 13, 14, 15, 16]))
+    made = family(length="predict", length_weight=1.0).eval()
+    monkeypatch.setattr(made, "cross_entropy", lambda *_: (torch.zeros(()), torch.zeros(())))
+    monkeypatch.setattr(
+        made, "_forward", lambda target, real, *_: (None, target[real].index_fill(0, torch.tensor([2]), 0))
+    )
+    report = made.loss(pairs, 0.0)
+    assert made.classifier is not None
+    terms = made.classifier(made.network.encode(pairs.source))[[0, 1], [OFFSET - 1, OFFSET + 4]]
+    assert report.count == 3 + 5
+    assert float(report.sum) == pytest.approx(-float(3 * terms[0] + 5 * terms[1]), rel=1e-5)

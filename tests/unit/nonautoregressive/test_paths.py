@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tfm_cli.nonautoregressive.links import _MixedSoftmax
 from tfm_cli.nonautoregressive.paths import IMPOSSIBLE, align, best_scores, closed, path_sum, trace, walk
 
 
@@ -141,3 +142,18 @@ def test_long_and_unlikely_sentences_stay_finite():
     torch.testing.assert_close(total, torch.full((1,), -150 * (40 + 46.0517)), rtol=1e-5, atol=0)
     torch.testing.assert_close(emissions.grad.sum(1), torch.ones(1, 150))
     assert links.grad.isfinite().all()
+
+
+def test_gradients_of_sharp_links_and_emissions_are_finite_in_float32():
+    """What a forbidden link would bring, to a path that is held to unlikely ones, is more than float32 can hold."""
+    size, tokens, batch = 120, 30, 4
+    generator = torch.Generator().manual_seed(0)
+    scores = (torch.randn(batch, 4, size, size, generator=generator) * 5).requires_grad_()
+    gates = torch.rand(batch, 4, size, generator=generator).softmax(1).requires_grad_()
+    emissions = torch.randn(batch, size, tokens, generator=generator) * 10
+    emissions = (emissions - emissions.amax(2, keepdim=True)).requires_grad_()
+    allowed = torch.ones(batch, size, size, dtype=torch.bool).triu(1)
+    links = _MixedSoftmax.apply(scores, gates, allowed)
+    total = path_sum(links, emissions, torch.full((batch,), tokens), torch.full((batch,), size))
+    for gradient in torch.autograd.grad(total.sum(), (scores, gates, emissions)):
+        assert gradient.isfinite().all()

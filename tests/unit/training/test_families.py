@@ -140,3 +140,9 @@ def test_a_teacher_of_another_tokenizer_or_width_is_refused(reverse_data: Path, 
 def test_glancing_needs_its_switch() -> None:
     with pytest.raises(TfmError, match="means nothing without it"):
         NonAutoregressiveOptions(glancing_end=0.1)
+
+
+def test_pairs_without_room_are_told_of_before_the_training(reverse_data: Path, tmp_path: Path) -> None:
+    told = trainer(reverse_data, tmp_path / "short", max_steps=1, family="oneshot", nonautoregressive={"cap": 2}).notes
+    assert ["training pairs" in told[0], "validation pairs" in told[1]] == [True, True]
+    assert trainer(reverse_data, tmp_path / "ample", max_steps=1, family="dag").notes == ()

@@ -1,0 +1,104 @@
+"""`--rerank` on the command line: the judge's choice and numbers, and the reasons for which it is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.toys import TINY, make_data, reverse, sentences, write_lines
+from tfm_cli.cli import app
+from tfm_cli.data.dataset import DataFolder
+from tfm_cli.model import Model, build_family, save_model
+from tfm_cli.text.options import TokenizerOptions
+from tfm_cli.text.tokenizer import Tokenizer, Tokenizers
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "autoregressive": ("autoregressive", {}),
+    "maskpredict": ("maskpredict", {}),
+    "oneshot": ("oneshot", {}),
+    "predict": ("oneshot", {"length": "predict"}),
+    "ctc": ("ctc", {}),
+    "dag": ("dag", {}),
+}
+
+
+def write_model(folder: Path, tokenizers: Tokenizers, family: str, settings: dict[str, Any]) -> None:
+    """A model of fresh weights."""
+    torch.manual_seed(4)
+    size = tokenizers.source.vocab_size
+    save_model(folder, Model(build_family(family, TINY, size, size, settings), family, tokenizers, settings))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of one tokenizer, a judge of another, and a test set."""
+    folder = tmp_path_factory.mktemp("rerank")
+    tokenizers = DataFolder.load(make_data(folder, reverse, pairs=60)).tokenizers
+    for name, (family, settings) in MODELS.items():
+        write_model(folder / name, tokenizers, family, settings)
+    other = Tokenizer.train(sentences(50, seed=9), TokenizerOptions(vocab_size=300))
+    write_model(folder / "other", Tokenizers(other, other), "autoregressive", {})
+    write_lines(folder / "test.xx", sentences(5, seed=4))
+    write_lines(folder / "test.yy", [reverse(line) for line in sentences(5, seed=4)])
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def words(folder: Path, model: str, judge: str, *more: str) -> list[str]:
+    common = ["--model", str(folder / model), "--device", "cpu", "--threads", "1", "--quiet"]
+    return [*common, "--rerank", str(folder / judge), *more]
+
+
+@pytest.mark.parametrize("model", ["maskpredict", "predict"])
+def test_the_numbers_are_the_judges(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--length-beam", "4", "--scores", "--format", "jsonl", "--input", str(folder / "test.xx")]
+    assert app.run(["translate", *words(folder, model, "autoregressive", *more)]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["line"] for each in found] == [1, 2, 3, 4, 5]
+    for each in found:
+        (best,) = each["translations"]
+        # The mean over tokens and END: the writer's own score leaves END out.
+        assert best["score"] == pytest.approx(best["log_prob"] / (len(best["tokens"]) + 1))
+        assert len(best["token_log_probs"]) == len(best["tokens"]) + 1
+
+
+def test_eval_takes_it_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test = ["--source", str(folder / "test.xx"), "--reference", str(folder / "test.yy"), "--json"]
+    given = words(folder, "maskpredict", "autoregressive", "--length-beam", "3", *test)
+    assert app.run(["eval", *given]) == 0
+    assert json.loads(capsys.readouterr().out)["sentences"] == 5
+
+
+@pytest.mark.parametrize(
+    ("model", "judge", "more", "why"),
+    [
+        ("ctc", "autoregressive", [], "--rerank: the model is ctc, which writes one candidate only"),
+        ("dag", "autoregressive", [], "--rerank: the model is dag, which writes one candidate only"),
+        ("autoregressive", "autoregressive", [], "--rerank: an autoregressive model ranks its hypotheses itself"),
+        ("oneshot", "autoregressive", [], "--rerank: this model writes until END"),
+        ("predict", "autoregressive", [], "--rerank: there is one length"),
+        ("predict", "ctc", ["--length-beam", "3"], "a judge writes from left to right, and this model is ctc"),
+        ("predict", "other", ["--length-beam", "3"], "this model has another tokenizer than"),
+        (
+            "predict",
+            "autoregressive",
+            ["--length-beam", "3", "--score", "test.yy"],
+            "--rerank: --score chooses nothing",
+        ),
+    ],
+)
+def test_what_has_no_candidates_or_no_judge_is_refused(
+    folder: Path, model: str, judge: str, more: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = [str(folder / word) if word == "test.yy" else word for word in more]
+    given = words(folder, model, judge, *more, "--input", str(folder / "test.xx"))
+    assert app.run(["translate", *given]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert why in said.err

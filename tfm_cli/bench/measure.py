@@ -1,0 +1,176 @@
+"""Quality and speed of several models on the same sentences.
+
+Speed is from text to text: tokenizer, network, search and detokenizer. The models take turns, round by round, so that what
+slows the machine for a while slows all of them.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tfm_cli.evaluation.metrics import evaluate
+from tfm_cli.evaluation.options import EvaluateOptions
+from tfm_cli.translator import Batching, Translation, Translator
+
+BATCHES = (16, 64, 256)
+WARMING = 3  # sentences translated before anything counts
+_UNLIMITED = 1 << 40  # tokens in a batch: its number of sentences is what limits it
+
+Progress = Callable[[], None]
+"""Called after each round of each model at each batch size."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A model and how it decodes. ``alone`` translates one sentence at a time, ``together`` many; often they are one."""
+
+    name: str
+    family: str
+    engine: str
+    options: Any
+    alone: Translator
+    together: Translator
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured of one model.
+
+    Attributes:
+        milliseconds: median time of a sentence in batches of one; ``milliseconds_p90`` is what nine of ten stay below.
+        per_second: sentences a second at ``batch``, the size at which there are most; all sizes are in ``by_batch``.
+        passes: times that the decoder runs for one sentence, on average. For a left-to-right model the tokens of the translation
+            and its end; a beam search may look further before it is sure.
+        repeats: tokens in 1,000 that repeat the token before them.
+        length_ratio: words of the translations over words of the references, as BLEU counts them.
+    """
+
+    name: str
+    family: str
+    engine: str
+    bleu: float
+    chrf: float
+    milliseconds: float
+    milliseconds_p90: float
+    per_second: float
+    batch: int
+    passes: float
+    repeats: float
+    length_ratio: float
+    by_batch: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass
+class _Taken:
+    """Seconds of each sentence alone, and of all sentences at each batch size, over the rounds; and what was written."""
+
+    alone: list[float] = field(default_factory=list)
+    together: dict[int, list[float]] = field(default_factory=dict)
+    written: list[Translation] = field(default_factory=list)
+    passes: float = 0.0
+
+
+def measure(
+    systems: Sequence[System],
+    sources: Sequence[str],
+    references: Sequence[str],
+    language: str | None,
+    rounds: int = 3,
+    batches: Sequence[int] = BATCHES,
+    on_progress: Progress | None = None,
+) -> list[Figures]:
+    """Figures of each system, in their order. ``language`` is the target's, for BLEU's words.
+
+    Quality, passes and repeats are those of the translations in batches of one.
+    """
+    taken = [_Taken() for _ in systems]
+    tell = on_progress or (lambda: None)
+    for each, system in zip(taken, systems, strict=True):
+        for translator, size in ((system.alone, 1), (system.together, WARMING)):
+            list(_stream(translator, system, sources[:WARMING], size))
+        each.written, each.passes = _written(system, sources)
+        tell()
+    for _ in range(rounds):
+        for each, system in zip(taken, systems, strict=True):
+            each.alone += _seconds_alone(system, sources)
+            tell()
+        for size in batches:
+            for each, system in zip(taken, systems, strict=True):
+                began = time.perf_counter()
+                list(_stream(system.together, system, sources, size))
+                each.together.setdefault(size, []).append(time.perf_counter() - began)
+                tell()
+    return [_figures(system, each, references, language) for system, each in zip(systems, taken, strict=True)]
+
+
+def steps(systems: int, rounds: int, batches: int = len(BATCHES)) -> int:
+    """How often `measure` tells of its progress."""
+    return systems * (1 + rounds * (1 + batches))
+
+
+def repeats(tokens: Sequence[Sequence[str]]) -> float:
+    """Tokens in 1,000 that repeat the token before them."""
+    count = sum(a == b for row in tokens for a, b in pairwise(row))
+    return 1000 * count / max(sum(map(len, tokens)), 1)
+
+
+def _stream(translator: Translator, system: System, lines: Sequence[str], size: int) -> Iterator[Translation]:
+    batching = Batching(size, _UNLIMITED, buffer=max(len(lines), 1))
+    return translator.stream(lines, system.options, batching, with_scores=False)
+
+
+def _seconds_alone(system: System, sources: Sequence[str]) -> list[float]:
+    seconds = []
+    translations = _stream(system.alone, system, sources, 1)
+    for _ in sources:
+        began = time.perf_counter()
+        next(translations)
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def _written(system: System, sources: Sequence[str]) -> tuple[list[Translation], float]:
+    """Translations, and passes of the decoder for each sentence on average."""
+    if system.family == "autoregressive":
+        written = list(_stream(system.alone, system, sources, 1))
+        tokens = [len(each.hypotheses[0].tokens) + each.hypotheses[0].finished for each in written]
+        return written, sum(tokens) / len(tokens)
+    count = 0
+
+    def counted(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    hook = system.alone.family.network.decoder.register_forward_hook(counted)
+    try:
+        written = list(_stream(system.alone, system, sources, 1))
+    finally:
+        hook.remove()
+    return written, count / len(written)
+
+
+def _figures(system: System, taken: _Taken, references: Sequence[str], language: str | None) -> Figures:
+    texts = [each.text for each in taken.written]
+    options = EvaluateOptions(bleu=True, chrf=True, confidence=False)
+    bleu, chrf = evaluate(texts, [references], options, language)
+    by_batch = {size: len(texts) / float(np.median(seconds)) for size, seconds in taken.together.items()}
+    best = max(by_batch, key=by_batch.__getitem__)
+    return Figures(
+        system.name,
+        system.family,
+        system.engine,
+        bleu.value,
+        chrf.value,
+        1000 * float(np.median(taken.alone)),
+        1000 * float(np.quantile(taken.alone, 0.9)),
+        by_batch[best],
+        best,
+        taken.passes,
+        repeats([each.hypotheses[0].tokens for each in taken.written]),
+        bleu.details["length_ratio"],
+        by_batch,
+    )
