@@ -1,9 +1,10 @@
 """A model folder read without torch: its file names, its checked configuration, its tokenizers."""
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tfm_cli.errors import TfmError
 from tfm_cli.text.tokenizer import Tokenizers
@@ -13,6 +14,7 @@ from tfm_cli.version import VERSION
 FORMAT = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
+T = TypeVar("T")
 KEYS = {"family", "shape", "settings", "about", "tokenizer_fingerprint", "parameters", "vocabulary", "versions"}
 
 
@@ -50,6 +52,22 @@ def read_config(folder: Path) -> dict[str, Any]:
     if missing:
         raise TfmError(f"{', '.join(sorted(missing))} is missing", where=str(file), fix="Copy the model folder again.")
     return config
+
+
+def read_weights(file: Path, load: Callable[[Path], dict[str, T]]) -> dict[str, T]:
+    """Arrays of a safetensors file, by one of the library's loaders, which differ in the kind of array."""
+    from safetensors import SafetensorError
+
+    try:
+        return load(file)
+    except FileNotFoundError as error:
+        raise TfmError("the weights are missing", where=str(file), fix="Copy the model folder again.") from error
+    except (SafetensorError, OSError) as error:
+        raise TfmError(
+            f"this is no readable safetensors file ({error}); tfm loads no other kind",
+            where=str(file),
+            fix="Copy it again.",
+        ) from error
 
 
 def read_shape(config: dict[str, Any], folder: Path) -> Shape:

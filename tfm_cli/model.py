@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.errors import TfmError
 from tfm_cli.families import family_entry
 from tfm_cli.folder import CARD as CARD
@@ -25,8 +23,7 @@ from tfm_cli.folder import CONFIG as CONFIG
 from tfm_cli.folder import FORMAT, read_shape, read_tokenizers
 from tfm_cli.folder import WEIGHTS as WEIGHTS
 from tfm_cli.folder import read_config as read_config
-from tfm_cli.nonautoregressive.family import NonAutoregressive
-from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
+from tfm_cli.folder import read_weights as read_arrays
 from tfm_cli.text.tokenizer import Tokenizers
 from tfm_cli.transformer.family import Family
 from tfm_cli.transformer.network import Transformer
@@ -67,11 +64,6 @@ def build_family(
     """A family with fresh weights drawn from torch's global random state."""
     family: Family = family_entry(name).load()(Transformer(shape, source_vocab, target_vocab), **(settings or {}))
     return family
-
-
-def decode_options(family: Family) -> DecodeOptions | NonAutoregressiveDecodeOptions:
-    """The options by which a family decodes where nobody says otherwise."""
-    return NonAutoregressiveDecodeOptions() if isinstance(family, NonAutoregressive) else DecodeOptions()
 
 
 def save_model(folder: str | Path, model: Model, weights: Mapping[str, Tensor] | None = None) -> None:
@@ -143,16 +135,7 @@ def average_models(folders: Sequence[Path]) -> tuple[Model, dict[str, Tensor]]:
 
 def read_weights(file: Path) -> dict[str, Tensor]:
     """Tensors of a safetensors file, on the CPU."""
-    try:
-        return load_file(file)
-    except FileNotFoundError as error:
-        raise TfmError("the weights are missing", where=str(file), fix="Copy the model folder again.") from error
-    except (SafetensorError, OSError) as error:
-        raise TfmError(
-            f"this is no readable safetensors file ({error}); tfm loads no other kind",
-            where=str(file),
-            fix="Copy it again.",
-        ) from error
+    return read_arrays(file, load_file)
 
 
 def restore(family: Family, weights: Mapping[str, Tensor], where: Path) -> None:

@@ -84,16 +84,11 @@ def preset(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     if values["preset"] != AUTO:
         return dict(PRESETS.get(values["preset"], {}))
+    from tfm_cli.data.dataset import DataFolder
+
     try:
-        values_of_recipe = chosen(values["data"]).values
+        pairs = DataFolder.load(values["data"]).pairs
     except TfmError:
         return {}  # `train` says what is wrong with the folder, after it has looked at the options
     has_end = any(values[name] for name in ("max_minutes", "max_steps", "max_epochs"))
-    return {**values_of_recipe, "schedule": "linear" if has_end else "inverse-sqrt"}
-
-
-def chosen(data: str) -> Recipe:
-    """The recipe for the training pairs of a data folder."""
-    from tfm_cli.data.dataset import DataFolder
-
-    return recipe(DataFolder.load(data).pairs)
+    return {**recipe(pairs).values, "schedule": "linear" if has_end else "inverse-sqrt"}

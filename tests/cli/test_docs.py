@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tfm_cli.cli import app
-from tfm_cli.config import Project, keys
+from tfm_cli.config import Project
+from tfm_cli.keys import keys
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = {command.name: command for command in app.COMMANDS}

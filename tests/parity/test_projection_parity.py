@@ -16,7 +16,7 @@ IDS = torch.tensor([[4, 7, 7, 2], [0, 3, 10, 4], [5, 5, 5, 5]])  # words that co
 @pytest.fixture(params=[1 << 24, 30])
 def chunked(request, monkeypatch):
     """All positions at once, or two at a time."""
-    monkeypatch.setattr(projection, "_LOGITS", request.param)
+    monkeypatch.setattr(projection, "chunk_rows", lambda vocabulary: max(1, request.param // vocabulary))
 
 
 def drawn(count=9):

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfm_cli import config
-from tfm_cli.config import Project, find_project, keys, resolve, toml_value
+from tfm_cli.config import Project, find_project, resolve
 from tfm_cli.errors import TfmError
+from tfm_cli.keys import keys, toml_value
 from tfm_cli.options import option
 
 

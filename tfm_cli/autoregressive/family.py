@@ -23,6 +23,8 @@ class Autoregressive(Family):
     ``r_drop`` above 0 trains with two dropout masks that shall agree (see `tfm_cli.transformer.consistency`).
     """
 
+    default_options = DecodeOptions()
+
     def __init__(self, network: Transformer, label_smoothing: float = 0.1, r_drop: float = 0.0) -> None:
         super().__init__(network)
         self.label_smoothing, self.r_drop = label_smoothing, r_drop
@@ -85,12 +87,10 @@ def decoder_input(target: Tensor) -> Tensor:
     return F.pad(target[:, :-1], (1, 0), value=BEGIN)
 
 
-def forced_log_probs(network: Transformer, batch: Batch, chunk: int = 512) -> Tensor:
-    """Log-probability of every given target token: [B, T] float32; ``chunk`` positions' logits exist at one time."""
+def forced_log_probs(network: Transformer, batch: Batch) -> Tensor:
+    """Log-probability of every given target token: [B, T] float32."""
     states = network.decode(decoder_input(batch.target), network.encode(batch.source), causal=True)
-    parts = zip(states.flatten(0, 1).split(chunk), batch.target.flatten()[:, None].split(chunk), strict=True)
-    log_probs = [network.logits(here).float().log_softmax(-1).gather(1, ids) for here, ids in parts]
-    return torch.cat(log_probs).view_as(batch.target)
+    return network.log_probs(states.flatten(0, 1), batch.target.flatten()).view_as(batch.target)
 
 
 def _hypothesis(ids: list[int], terms: list[float], length_penalty: float) -> Hypothesis:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tfm_cli.config import FILE_NAME, Key, Presets, keys
+from tfm_cli.config import FILE_NAME, Presets
 from tfm_cli.errors import TfmError
+from tfm_cli.keys import Key, keys
 
 COMMON = "Every command"
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

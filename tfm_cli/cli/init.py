@@ -10,8 +10,9 @@ from string import Template
 from tfm_cli.cli.files import write_whole
 from tfm_cli.cli.options import InitOptions
 from tfm_cli.cli.render import Screen
-from tfm_cli.config import FILE_NAME, Settings, toml_value
+from tfm_cli.config import FILE_NAME, Settings
 from tfm_cli.errors import TfmError
+from tfm_cli.keys import toml_value
 from tfm_cli.options import AUTO
 from tfm_cli.recipes import vocabulary
 from tfm_cli.text.corpus import check_exists, count_lines, read_lines

@@ -11,7 +11,7 @@ from tfm_cli.config import Settings
 from tfm_cli.data.dataset import DataFolder
 from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
 from tfm_cli.options import AUTO
-from tfm_cli.recipes import chosen
+from tfm_cli.recipes import recipe
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
 from tfm_cli.transformer.shape import Shape
 
@@ -49,11 +49,11 @@ def run(settings: Settings, screen: Screen) -> None:
 
 def _tell_recipe(settings: Settings, screen: Screen) -> None:
     """What ``--preset auto`` picked, and what the user's own options keep from it."""
-    data = settings[RunOptions].data
-    recipe, given = chosen(data), settings.given(Shape, LearningOptions)
-    own = [name.replace("_", "-") for name in given if name in recipe.values]
+    pairs = DataFolder.load(settings[RunOptions].data).pairs
+    picked, given = recipe(pairs), settings.given(Shape, LearningOptions)
+    own = [name.replace("_", "-") for name in given if name in picked.values]
     kept = f" Yours stay: {', '.join(own)}." if own else ""
-    screen.say(f"Recipe for {DataFolder.load(data).pairs:,} pairs: {recipe}.{kept}")
+    screen.say(f"Recipe for {pairs:,} pairs: {picked}.{kept}")
 
 
 def _sections(

@@ -15,7 +15,7 @@ import numpy as np
 
 from tfm_cli.engines.ctranslate2 import ABOUT, POSITIONS, Unsuited
 from tfm_cli.errors import TfmError
-from tfm_cli.folder import WEIGHTS, read_config, read_shape, read_tokenizers
+from tfm_cli.folder import WEIGHTS, read_config, read_shape, read_tokenizers, read_weights
 from tfm_cli.text.tokenizer import Tokenizer
 from tfm_cli.transformer.shape import Shape
 from tfm_cli.transformer.special import BEGIN, END, NAMES, PAD
@@ -41,7 +41,9 @@ def convert(folder: Path, output: Path, quantization: str = "float32") -> None:
             where=str(folder),
         )
     shape, tokenizers = read_shape(config, folder), read_tokenizers(config, folder)
-    weights = _Taken(_read(folder / WEIGHTS), folder / WEIGHTS)
+    from safetensors.numpy import load_file
+
+    weights = _Taken(read_weights(folder / WEIGHTS, load_file), folder / WEIGHTS)
     spec = _specification(shape, weights)
     weights.check_all_taken()
     spec.register_source_vocabulary(_vocabulary(tokenizers.source))
@@ -82,20 +84,6 @@ class _Taken:
     def check_all_taken(self) -> None:
         if rest := sorted(self.weights.keys() - self.taken):
             raise Unsuited(f"CTranslate2 has no place for {rest[0]}", where=str(self.where))
-
-
-def _read(file: Path) -> Weights:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        return load_file(file)
-    except FileNotFoundError as error:
-        raise TfmError("the weights are missing", where=str(file), fix="Copy the model folder again.") from error
-    except (SafetensorError, OSError) as error:
-        raise TfmError(
-            f"this is no readable safetensors file ({error})", where=str(file), fix="Copy it again."
-        ) from error
 
 
 def _vocabulary(tokenizer: Tokenizer) -> list[str]:

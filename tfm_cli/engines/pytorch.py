@@ -10,7 +10,7 @@ from tfm_cli.autoregressive.family import Autoregressive, Ensemble
 from tfm_cli.device import pick_device, pick_precision
 from tfm_cli.engines.engine import Sentences
 from tfm_cli.errors import TfmError
-from tfm_cli.model import Model, decode_options, load_model
+from tfm_cli.model import Model, load_model
 from tfm_cli.text.tokenizer import Tokenizers
 from tfm_cli.transformer.batch import Batch, pad
 from tfm_cli.transformer.family import Family
@@ -27,7 +27,7 @@ class TorchEngine:
 
     @property
     def default_options(self) -> Any:
-        return decode_options(self.family)
+        return self.family.default_options
 
     def decode(self, batch: Sentences, options: Any, with_scores: bool = True) -> list[list[Hypothesis]]:
         return self.family.decode(pad(batch.sources).to(self.device), options, batch.targets, batch.lines)

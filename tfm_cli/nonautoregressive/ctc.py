@@ -4,14 +4,12 @@ The decoder's row has a fixed number of slots per source token, more than a tran
 summed over in training, so no length is predicted (Libovický and Helcl 2018).
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from tfm_cli.nonautoregressive.family import CONTROLS, NEVER, NonAutoregressive, hypothesis, token_counts, without_end
-from tfm_cli.nonautoregressive.glancing import choose, errs, first_look, revealed, share
+from tfm_cli.nonautoregressive.glancing import Glancing, choose, errs, first_look, revealed
 from tfm_cli.nonautoregressive.lattice import collapse, ctc_align, ctc_sum, needed_slots, owners
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
 from tfm_cli.nonautoregressive.projection import needed_log_probs, needed_logits, path_loss
@@ -41,7 +39,7 @@ class Ctc(NonAutoregressive):
     ) -> None:
         super().__init__(network)
         self.upsample = upsample
-        self.glancing = (glancing_start, 0.3 if glancing_end is None else glancing_end) if glancing else None
+        self.glancing = Glancing(glancing_start, 0.3 if glancing_end is None else glancing_end) if glancing else None
 
     # -- training
 
@@ -57,8 +55,7 @@ class Ctc(NonAutoregressive):
         ids, real = blank_row(slot_counts(memory, self.upsample))
         slots = real.sum(1)
         usable = needed_slots(target) <= slots
-        part = share(progress, *self.glancing) if self.training and self.glancing else 0.0
-        if part:
+        if part := self.part_shown(progress):
             ids = self._shown(memory, ids, real, target, part)
         states = slot_states(self.network, memory, ids, real)
         total = path_loss(
@@ -84,19 +81,10 @@ class Ctc(NonAutoregressive):
 
     # -- use
 
-    @torch.inference_mode()
-    def decode(
-        self,
-        source: Tensor,
-        options: NonAutoregressiveDecodeOptions,
-        prefix: list[list[int]] | None = None,
-        lines: Sequence[int] | None = None,
+    def written(
+        self, source: Tensor, memory: Memory, options: NonAutoregressiveDecodeOptions
     ) -> list[list[Hypothesis]]:
         """The best single path, collapsed; where it says nothing of a source that says something, the best that has a word."""
-        self.check(options, prefix)
-        if not len(source):
-            return []
-        memory = self.network.encode(source)
         ids, real = blank_row(slot_counts(memory, self.upsample))
         states = slot_states(self.network, memory, ids, real)
         said, terms = self.write(states, real, SAID)

@@ -4,14 +4,12 @@ The decoder's row is several times as long as a translation. Each position is a 
 ones, so that words which belong to different ways to say the same do not mix as they do where every position is read.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from tfm_cli.nonautoregressive.family import CONTROLS, NonAutoregressive, hypothesis, without_end
-from tfm_cli.nonautoregressive.glancing import choose, errs, first_look, revealed, share
+from tfm_cli.nonautoregressive.glancing import Glancing, choose, errs, first_look, revealed
 from tfm_cli.nonautoregressive.length import ample
 from tfm_cli.nonautoregressive.links import Links
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
@@ -42,7 +40,7 @@ class Dag(NonAutoregressive):
     ) -> None:
         super().__init__(network)
         self.vertices = vertices
-        self.glancing = (glancing_start, 0.1 if glancing_end is None else glancing_end) if glancing else None
+        self.glancing = Glancing(glancing_start, 0.1 if glancing_end is None else glancing_end) if glancing else None
         self.links = Links(network.shape.dim, network.shape.heads)
 
     # -- training
@@ -60,8 +58,7 @@ class Dag(NonAutoregressive):
         vertices, lengths = real.sum(1), (target != PAD).sum(1)
         usable = lengths + 2 <= vertices
         said = None
-        part = share(progress, *self.glancing) if self.training and self.glancing else 0.0
-        if part:
+        if part := self.part_shown(progress):
             ids, said = self._shown(memory, ids, real, target, part)
         links, emissions = self._graph(memory, ids, real, target)
         if said is not None:
@@ -106,21 +103,12 @@ class Dag(NonAutoregressive):
 
     # -- use
 
-    @torch.inference_mode()
-    def decode(
-        self,
-        source: Tensor,
-        options: NonAutoregressiveDecodeOptions,
-        prefix: list[list[int]] | None = None,
-        lines: Sequence[int] | None = None,
+    def written(
+        self, source: Tensor, memory: Memory, options: NonAutoregressiveDecodeOptions
     ) -> list[list[Hypothesis]]:
         """One path, chosen as ``options.paths`` says. With a ``length_scale`` it is the best path of so many times the
         tokens of that one.
         """
-        self.check(options, prefix)
-        if not len(source):
-            return []
-        memory = self.network.encode(source)
         ids, real = self._row(memory)
         vertices, states = real.sum(1), slot_states(self.network, memory, ids, real)
         log_links = self.links(on_grid(states, real), vertices).log()

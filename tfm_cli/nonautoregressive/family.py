@@ -1,5 +1,6 @@
 """What the families that write all positions at once have in common."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import ClassVar
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tfm_cli.errors import TfmError
+from tfm_cli.nonautoregressive.glancing import Glancing, share
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
 from tfm_cli.transformer.batch import Batch, Hypothesis
 from tfm_cli.transformer.family import Family
@@ -28,6 +30,8 @@ class NonAutoregressive(Family):
     """
 
     obeys: ClassVar[frozenset[str]] = frozenset()
+    default_options = NonAutoregressiveDecodeOptions()
+    glancing: Glancing | None = None
 
     def __init__(self, network: Transformer, label_smoothing: float = 0.0) -> None:
         if network.shape.positions == "rotary":
@@ -57,9 +61,28 @@ class NonAutoregressive(Family):
                     "this model's family cannot obey it", where="--" + f.name.replace("_", "-"), fix="Leave it out."
                 )
 
-    def room(self, source: Tensor) -> Tensor:
-        """The most target tokens, END included, that can be learnt with sources of ``source`` [N] tokens, theirs included."""
-        return torch.full_like(source, torch.iinfo(source.dtype).max)
+    def part_shown(self, progress: float) -> float:
+        """The part of the wrong positions that glancing reveals in this pass; 0 without glancing, and in use."""
+        if self.glancing is None or not self.training:
+            return 0.0
+        return share(progress, self.glancing.start, self.glancing.end)
+
+    @torch.inference_mode()
+    def decode(
+        self,
+        source: Tensor,
+        options: NonAutoregressiveDecodeOptions,
+        prefix: list[list[int]] | None = None,
+        lines: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        self.check(options, prefix)
+        return self.written(source, self.network.encode(source), options) if len(source) else []
+
+    @abstractmethod
+    def written(
+        self, source: Tensor, memory: Memory, options: NonAutoregressiveDecodeOptions
+    ) -> list[list[Hypothesis]]:
+        """`decode` of at least one sentence, by what the encoder says of it and options that the family obeys."""
 
     def encode(self, batch: Batch) -> Memory:
         """The encoder's answer without padding, for training and its loss."""
@@ -73,18 +96,12 @@ class NonAutoregressive(Family):
         Where memory is without padding, so is the work of the decoder.
         """
         packing = packing_of(real) if memory.packing else None
-        x = self.network.embed_target(ids, packing=packing)
-        packings = (memory.packing, packing)
-        states = self.network.decoder(
-            x, memory.states, memory.mask, causal=False, mask=attended(real), packings=packings
-        )
-        return states[real] if packing is None else states[: packing.count]
+        return decoded(self.network, self.network.embed_target(ids, packing=packing), memory, real, packing)
 
     def states_of_row(self, token: int, memory: Memory, real: Tensor) -> Tensor:
         """`states` over ``token`` at every position, in use: one embedded row serves all sentences."""
         row = self.network.embed_target(torch.full((1, real.shape[1]), token, device=real.device))
-        x = row.expand(len(real), -1, -1)
-        return self.network.decoder(x, memory.states, memory.mask, causal=False, mask=attended(real))[real]
+        return decoded(self.network, row.expand(len(real), -1, -1), memory, real, None)
 
     def cross_entropy(self, states: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Summed loss and summed negative log-likelihood of target ids [N] at states [N, D], PAD left out."""
@@ -96,6 +113,15 @@ class NonAutoregressive(Family):
         log_probs = torch.zeros(real.shape, device=real.device)
         ids[real], log_probs[real] = most_likely(self.network, states, forbidden)
         return ids, log_probs
+
+
+def decoded(network: Transformer, x: Tensor, memory: Memory, real: Tensor, packing: Packing | None) -> Tensor:
+    """The decoder's states over x [B, T, D], or rows of ``packing``, at the ``real`` [B, T] positions: [N, D]."""
+    packings = (memory.packing, packing)
+    states: Tensor = network.decoder(
+        x, memory.states, memory.mask, causal=False, mask=attended(real), packings=packings
+    )
+    return states[real] if packing is None else states[: packing.count]
 
 
 def packing_of(real: Tensor) -> Packing:
@@ -142,12 +168,6 @@ def most_likely(
         ids.append(best.indices)
         log_probs.append(best.values - normaliser)
     return torch.cat(ids), torch.cat(log_probs)
-
-
-def log_probs_of(network: Transformer, states: Tensor, ids: Tensor, chunk: int = 512) -> Tensor:
-    """Log-probability of the token ``ids`` [N] at each of N states [N, D]: [N] float32."""
-    parts = zip(states.split(chunk), ids[:, None].split(chunk), strict=True)
-    return torch.cat([network.logits(here).float().log_softmax(-1).gather(1, each)[:, 0] for here, each in parts])
 
 
 def hypothesis(tokens: list[int], terms: list[float], ending: float | None = None, finished: bool = True) -> Hypothesis:

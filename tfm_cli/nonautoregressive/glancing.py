@@ -6,9 +6,18 @@ of that number of positions is revealed, and the second pass learns what stayed 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Glancing:
+    """How much is revealed at the ``start`` of a training and at its ``end``: see `share`."""
+
+    start: float
+    end: float
 
 
 def share(progress: float, start: float, end: float) -> float:

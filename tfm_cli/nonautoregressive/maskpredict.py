@@ -4,8 +4,6 @@ The conditional masked language model is trained to fill in masked words. A tran
 masks the least sure words again and guesses them anew, fewer every time.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -50,20 +48,11 @@ class MaskPredict(NonAutoregressive):
         weighted, plain = length_loss(self.classifier(memory), token_counts(batch.source), length, counted)
         return LossReport(total + self.length_weight * weighted, int(counted.sum()), {"nll": nll + plain})
 
-    @torch.inference_mode()
-    def decode(
-        self,
-        source: Tensor,
-        options: NonAutoregressiveDecodeOptions,
-        prefix: list[list[int]] | None = None,
-        lines: Sequence[int] | None = None,
+    def written(
+        self, source: Tensor, memory: Memory, options: NonAutoregressiveDecodeOptions
     ) -> list[list[Hypothesis]]:
         """A token's log-probability is the one with which it was written; their sum is no probability of the sentence."""
-        self.check(options, prefix)
-        if not len(source):
-            return []
-        memory, size = self.network.encode(source), token_counts(source)
-        lengths = self.classifier(memory)
+        size, lengths = token_counts(source), self.classifier(memory)
         tried = candidates(lengths, size, options.length_scale, options.length_beam, self.cap)
         ids, terms = self._passes(repeated(memory, options.length_beam), tried.flatten(), options.iterations)
         return surest(ids, terms, tried, lengths, size, options.every_length)

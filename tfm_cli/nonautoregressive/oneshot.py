@@ -3,8 +3,6 @@
 How long the translation is follows from the first END in a row of ample length, or from a classifier on the encoder's output.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -15,12 +13,11 @@ from tfm_cli.nonautoregressive.family import (
     NEVER,
     NonAutoregressive,
     hypothesis,
-    log_probs_of,
     rows,
     token_counts,
     without_end,
 )
-from tfm_cli.nonautoregressive.glancing import choose, errs, first_look, revealed, share
+from tfm_cli.nonautoregressive.glancing import Glancing, choose, errs, first_look, revealed
 from tfm_cli.nonautoregressive.length import (
     LengthClassifier,
     ample,
@@ -65,7 +62,7 @@ class OneShot(NonAutoregressive):
             )
         super().__init__(network, label_smoothing)
         self.cap, self.tail_weight, self.length_weight = cap, tail_weight, length_weight
-        self.glancing = (glancing_start, 0.3 if glancing_end is None else glancing_end) if glancing else None
+        self.glancing = Glancing(glancing_start, 0.3 if glancing_end is None else glancing_end) if glancing else None
         self.classifier = LengthClassifier(network.shape.dim) if length == "predict" else None
 
     # -- training
@@ -106,8 +103,7 @@ class OneShot(NonAutoregressive):
     def _forward(self, target: Tensor, real: Tensor, memory: Memory, progress: float) -> tuple[Tensor, Tensor]:
         """States at the N ``real`` positions [B, T], and which of their target ids [B, T] are to be learnt: [N], else PAD."""
         ids = torch.full_like(target, BEGIN)
-        part = share(progress, *self.glancing) if self.training and self.glancing else 0.0
-        if part:
+        if part := self.part_shown(progress):
             known = target != PAD
             forbidden = CONTROLS if self.classifier is None else (*CONTROLS, END)
             with first_look(target.device):
@@ -119,19 +115,10 @@ class OneShot(NonAutoregressive):
 
     # -- use
 
-    @torch.inference_mode()
-    def decode(
-        self,
-        source: Tensor,
-        options: NonAutoregressiveDecodeOptions,
-        prefix: list[list[int]] | None = None,
-        lines: Sequence[int] | None = None,
+    def written(
+        self, source: Tensor, memory: Memory, options: NonAutoregressiveDecodeOptions
     ) -> list[list[Hypothesis]]:
-        self.check(options, prefix)
-        self._refuse_lengths(options)
-        if not len(source):
-            return []
-        memory, size = self.network.encode(source), token_counts(source)
+        size = token_counts(source)
         if self.classifier is None:
             real = rows(ample(size, self.cap))
             ids, terms = self.write(self.states_of_row(BEGIN, memory, real), real, CONTROLS)
@@ -143,7 +130,8 @@ class OneShot(NonAutoregressive):
         states = self.states_of_row(BEGIN, repeated(memory, options.length_beam), real)
         return surest(*self.write(states, real, (*CONTROLS, END)), tried, lengths, size, options.every_length)
 
-    def _refuse_lengths(self, options: NonAutoregressiveDecodeOptions) -> None:
+    def check(self, options: NonAutoregressiveDecodeOptions, prefix: list[list[int]] | None) -> None:
+        super().check(options, prefix)
         for name, value in (("--length-scale", options.length_scale), ("--length-beam", options.length_beam)):
             if self.classifier is None and value != 1:
                 raise TfmError(
@@ -170,9 +158,8 @@ class OneShot(NonAutoregressive):
     def _terms(self, target: Tensor, real: Tensor, memory: Memory) -> Tensor:
         """Log-probability of each of the ids [B, T] in a row of which ``real`` [B, R] exists: [B, T]."""
         terms = torch.full(real.shape, NEVER, device=real.device)
-        terms[real] = log_probs_of(
-            self.network, self.states_of_row(BEGIN, memory, real), _resized(target, real.shape[1])[real]
-        )
+        states = self.states_of_row(BEGIN, memory, real)
+        terms[real] = self.network.log_probs(states, _resized(target, real.shape[1])[real])
         return _resized(terms, target.shape[1], NEVER)
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from tfm_cli.nonautoregressive.slots import on_grid
 from tfm_cli.transformer.embedding import embed
+from tfm_cli.transformer.loss import chunk_rows
 
-_LOGITS = 1 << 24  # that exist at one time
 _NEGLIGIBLE = 1e-3  # a position's gradient this small beside the mean of all is left out
 
 
@@ -144,7 +144,7 @@ class _Gradient:
 
 def _normalisers(states: Tensor, weight: Tensor, needed: _Needed, gradient: _Gradient | None = None) -> Tensor:
     """Log-normalisers [N], consistent with the needed logits; on the way the gradient of the loss that shares belong to."""
-    chunk = max(1, _LOGITS // len(weight))
+    chunk = chunk_rows(len(weight))
     buffers = [states.new_empty(min(chunk, len(states)), len(weight)) for _ in range(2)]
     wide = needed.logits.dtype
     normalisers = [needed.logits.new_empty(0)]

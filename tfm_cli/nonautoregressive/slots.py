@@ -7,7 +7,7 @@ below it plus an embedded id: MASK, or a token that glancing shows.
 import torch
 from torch import Tensor
 
-from tfm_cli.nonautoregressive.family import NEVER, attended, hypothesis, packing_of, rows
+from tfm_cli.nonautoregressive.family import NEVER, decoded, hypothesis, packing_of, rows
 from tfm_cli.transformer.batch import Hypothesis
 from tfm_cli.transformer.network import Memory, Transformer
 from tfm_cli.transformer.special import MASK, PAD
@@ -38,9 +38,7 @@ def slot_states(network: Transformer, memory: Memory, ids: Tensor, real: Tensor)
     else:
         x = memory.states.flatten(0, 1)[below]
     x = x + network.embed_target(ids, packing=packing)
-    packings = (memory.packing, packing)
-    states = network.decoder(x, memory.states, memory.mask, causal=False, mask=attended(real), packings=packings)
-    return states[real] if packing is None else states[: packing.count]
+    return decoded(network, x, memory, real, packing)
 
 
 def on_grid(states: Tensor, real: Tensor) -> Tensor:

@@ -17,7 +17,6 @@ from tfm_cli.device import pick_device, pick_precision, set_threads
 from tfm_cli.errors import TfmError
 from tfm_cli.families import family_entry
 from tfm_cli.model import Model, build_family, take_weights
-from tfm_cli.nonautoregressive.family import NonAutoregressive
 from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
 from tfm_cli.options import AUTO
 from tfm_cli.training.compiling import compile_family
@@ -162,7 +161,7 @@ def _without_room(model: Model, data: DataFolder) -> list[str]:
     """What is to be told of pairs whose translation is longer than the family's rows."""
     notes = []
     for kind, split in (("training", data.train), ("validation", data.valid)):
-        if split is None or not isinstance(model.family, NonAutoregressive):
+        if split is None:
             continue
         source, target = torch.as_tensor(np.asarray(split.lengths, dtype=np.int64)).unbind(1)
         if count := int((target > model.family.room(source)).sum()):

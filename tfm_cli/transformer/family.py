@@ -2,8 +2,9 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
@@ -16,6 +17,9 @@ class Family(nn.Module):
     The loop calls `loss` (through ``forward``, so that wrappers for several machines see it), the translator `decode` and
     `score`; nothing else tells families apart.
     """
+
+    default_options: ClassVar[Any]
+    """How it decodes where nobody says otherwise."""
 
     def __init__(self, network: Transformer) -> None:
         super().__init__()
@@ -42,6 +46,10 @@ class Family(nn.Module):
     @abstractmethod
     def score(self, batch: Batch, options: Any = None) -> list[Hypothesis]:
         """The given targets as hypotheses, scored as decoding with these options would have scored them."""
+
+    def room(self, source: Tensor) -> Tensor:
+        """The most target tokens, END included, that can be learnt with sources of ``source`` [N] tokens, theirs included."""
+        return torch.full_like(source, torch.iinfo(source.dtype).max)
 
     def forward(self, batch: Batch, progress: float) -> LossReport:
         return self.loss(batch, progress)

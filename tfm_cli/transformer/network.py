@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -114,6 +115,14 @@ class Transformer(nn.Module):
         """The newest token of each row, ids [R] -> its logits [R, V] for the next; equal to `decode`'s last position."""
         states = self.decoder.step(self.embed_target(ids[:, None], cache.length), cache)
         return self.logits(states[:, 0])
+
+    def log_probs(self, states: Tensor, ids: Tensor, chunk: int = 512) -> Tensor:
+        """Log-probability of the token ``ids`` [N] at each of N states [N, D]: [N] float32.
+
+        ``chunk`` positions' logits exist at one time.
+        """
+        parts = zip(states.split(chunk), ids[:, None].split(chunk), strict=True)
+        return torch.cat([self.logits(here).float().log_softmax(-1).gather(1, each)[:, 0] for here, each in parts])
 
     def logits(self, states: Tensor) -> Tensor:
         """[.., D] -> [.., V]."""
