@@ -15,6 +15,7 @@ from pathlib import Path
 
 VARIANTS: dict[str, list[str]] = {
     "as it is": [],
+    "Adam, rate 2e-3": ["--optimizer", "adam", "--learning-rate", "2e-3", "--warmup-steps", "300"],
     "post-norm, as in the paper": ["--norm", "post"],
     "no moving average": ["--ema", "0"],
     "dropout 0.3": ["--dropout", "0.3"],

@@ -30,7 +30,7 @@ def main() -> None:
         inter_threads=arguments.workers,
         intra_threads=arguments.threads,
     )
-    lines = arguments.input.read_text(encoding="utf-8").split("\n")[:-1]
+    lines = arguments.input.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     encoded = tokenizer.encode_batch([" " + line for line in lines])
     answers = translator.translate_batch(
         [each.tokens for each in encoded],

@@ -110,6 +110,7 @@ def tfm(prepared: Preparation, precision: str, work: Path, checkout: Path, setti
         "data": prepared.data,
         "output": folder / "run",
         "preset": "small",
+        "optimizer": "adam",
         "dropout": 0.1,
         "attention-dropout": settings.dropout("tfm"),
         "batch-tokens": settings.batch_tokens,

@@ -1,11 +1,13 @@
 """Translate a file with each engine, in turn, whole processes from raw text to raw text, and tell how long each took.
 
-    python benchmarks/decode.py MODEL INPUT --beam 5 --threads 1 --rounds 5
+    python benchmarks/decode.py MODEL INPUT --beam 5 --threads 1 --rounds 5 [--eole EOLE-MODEL BPE-MODEL]
 
 MODEL is a model folder, INPUT a file of sentences. Contenders: `tfm translate` on torch, on CTranslate2 in float32 and int8,
 and a bare script around CTranslate2 (bare_ctranslate2.py) on the same weights with the batch that suits it best, found in a first
-round. Each is also run on one line, which is the time to start and load; "lines/s" leaves that out. Numbers are medians;
-CPU seconds are those of the process and do not see what else the machine was doing. The result is a Markdown table on stdout.
+round. ``--eole`` adds eole, by a model that it trained at the same shape and the sentencepiece model of its text; its input is
+encoded beforehand, which costs it nothing, and is translated 64 lines at a time. Each is also run on one line, which is the time
+to start and load; "lines/s" leaves that out. Numbers are medians; CPU seconds are those of the process and do not see what else
+the machine was doing. The result is a Markdown table on stdout.
 """
 
 import argparse
@@ -22,6 +24,7 @@ from pathlib import Path
 
 import ctranslate2
 import torch
+from corpus import ENVIRONMENTS
 
 import tfm_cli
 
@@ -48,17 +51,24 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch-size", type=int, help="for tfm, 1 for a line at a time")
+    parser.add_argument("--eole", type=Path, nargs=2, metavar=("MODEL", "BPE"), help="a peer, and how its text is cut")
     parser.add_argument("--skip", nargs="*", default=[], help="contenders to leave out, by a part of their name")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         contenders = [c for c in made(arguments, Path(folder)) if not any(part in c.name for part in arguments.skip)]
         one = Path(folder) / "one.txt"
         one.write_text(arguments.input.read_text(encoding="utf-8").partition("\n")[0] + "\n", encoding="utf-8")
+        if arguments.eole:
+            contenders.append(eole(*arguments.eole, (arguments.input, one), arguments.beam, arguments.batch_size or 64))
         load = os.getloadavg()[0]
         for turn in range(arguments.rounds + 1):
             for contender in contenders:
                 for file, kept in ((arguments.input, contender.whole), (one, contender.start)):
                     wall, cpu, megabytes = run(contender.command(file, Path(folder) / "out.txt"), arguments.threads)
+                    if lines_of(Path(folder) / "out.txt") != lines_of(file):
+                        sys.exit(
+                            f"{contender.name} wrote {lines_of(Path(folder) / 'out.txt')} lines for {lines_of(file)}"
+                        )
                     if turn:  # the first converts, and warms the file cache
                         kept.append((wall, cpu))
                         contender.megabytes = max(contender.megabytes, megabytes)
@@ -112,6 +122,29 @@ def best_bare(name: str, kind: str, arguments: argparse.Namespace, folder: Path)
     return Contender(f"{name}, batches of {best}", bare(best))
 
 
+def eole(model: Path, bpe: Path, files: tuple[Path, ...], beam: int, batch: int) -> Contender:
+    """eole on ``files`` encoded beside themselves by ``bpe``; what it writes stays encoded."""
+    home = ENVIRONMENTS / "eole" / "bin"
+    code = (
+        "import sys, sentencepiece as s; m = s.SentencePieceProcessor(model_file=sys.argv[1]);"
+        "[print(*m.encode(line.rstrip(chr(10)), out_type=str)) for line in sys.stdin]"
+    )
+    encoded = {}
+    for file in files:
+        encoded[file] = model / f"{file.name}.bpe"
+        with file.open("rb") as source, encoded[file].open("wb") as target:
+            subprocess.run([home / "python", "-c", code, str(bpe)], stdin=source, stdout=target, check=True)
+    start = [str(home / "eole"), "predict", "--model_path", str(model), "--beam_size", str(beam)]
+    options = ["--batch_size", str(batch), "--batch_type", "sents", "--max_length", "100"]
+    return Contender(
+        "eole", lambda source, target: [*start, *options, "--src", str(encoded[source]), "--output", str(target)]
+    )
+
+
+def lines_of(file: Path) -> int:
+    return len(file.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+
+
 def run(command: list[str], threads: int) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak resident megabytes of a process with so many threads."""
     began = time.monotonic()
@@ -126,7 +159,7 @@ def run(command: list[str], threads: int) -> tuple[float, float, float]:
 
 
 def report(contenders: list[Contender], arguments: argparse.Namespace, load: float) -> None:
-    lines = arguments.input.read_bytes().count(b"\n")
+    lines = lines_of(arguments.input)
     versions = f"tfm {tfm_cli.__version__}, torch {torch.__version__}, CTranslate2 {ctranslate2.__version__}"
     print(f"{versions}, Python {platform.python_version()}, {os.cpu_count()} cores, load {load:.1f} before;")
     print(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfm_cli.errors import TfmError
@@ -15,12 +15,14 @@ LEAST_PIECES = 1_500  # a vocabulary of characters alone learns no words
 
 @dataclass(frozen=True)
 class Recipe:
-    """For corpora of fewer than ``below`` pairs: a vocabulary in tokens, a network size, how to learn, and why."""
+    """For corpora of fewer than ``below`` pairs: a vocabulary in tokens, a network size, how to learn, what differs with Adam
+    alone, and why."""
 
     below: float
     vocabulary: int
     size: str
     learning: Mapping[str, Any]
+    adam: Mapping[str, Any]
     why: str
 
     @property
@@ -29,7 +31,7 @@ class Recipe:
         return {**PRESETS[self.size], **self.learning}
 
     def __str__(self) -> str:
-        learning = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.learning.items())
+        learning = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.learning.items())
         return f"network {self.size!r}, {learning}: {self.why}"
 
 
@@ -38,36 +40,41 @@ RECIPES = (
         10_000,
         2_000,
         "tiny",
-        {"dropout": 0.3, "batch_tokens": 1024, "learning_rate": 2e-3, "warmup_steps": 200},
+        {"dropout": 0.3, "batch_tokens": 1024, "learning_rate": 5e-3, "warmup_steps": 100},
+        {"learning_rate": 2e-3, "warmup_steps": 200},
         "a few thousand pairs are learnt by heart by a larger network",
     ),
     Recipe(
         100_000,
         8_000,
         "small",
-        {"dropout": 0.3, "batch_tokens": 1536, "learning_rate": 2e-3, "warmup_steps": 300},
+        {"dropout": 0.3, "batch_tokens": 1536, "learning_rate": 5e-3, "warmup_steps": 100},
+        {"learning_rate": 2e-3, "warmup_steps": 300},
         "some ten thousand pairs want many small updates, and strong dropout against learning by heart",
     ),
     Recipe(
         1_000_000,
         16_000,
         "small",
-        {"dropout": 0.1, "batch_tokens": 4096, "learning_rate": 1e-3, "warmup_steps": 1000},
+        {"dropout": 0.1, "batch_tokens": 4096, "learning_rate": 3e-3, "warmup_steps": 300},
+        {"learning_rate": 1e-3, "warmup_steps": 1000},
         "some hundred thousand pairs need little dropout, and fill larger updates",
     ),
     Recipe(
         float("inf"),
         32_000,
         "base",
-        {"dropout": 0.1, "batch_tokens": 8192, "learning_rate": 7e-4, "warmup_steps": 4000},
+        {"dropout": 0.1, "batch_tokens": 8192, "learning_rate": 1e-3, "warmup_steps": 1000},
+        {"learning_rate": 7e-4, "warmup_steps": 4000},
         "millions of pairs feed the base network of the paper",
     ),
 )
 
 
-def recipe(pairs: int) -> Recipe:
+def recipe(pairs: int, optimizer: str = "muon") -> Recipe:
     """The recipe for so many training pairs."""
-    return next(each for each in RECIPES if pairs < each.below)
+    found = next(each for each in RECIPES if pairs < each.below)
+    return replace(found, learning={**found.learning, **found.adam}) if optimizer == "adam" else found
 
 
 def vocabulary(pairs: int, characters: int) -> int:
@@ -91,4 +98,4 @@ def preset(values: Mapping[str, Any]) -> dict[str, Any]:
     except TfmError:
         return {}  # `train` says what is wrong with the folder, after it has looked at the options
     has_end = any(values[name] for name in ("max_minutes", "max_steps", "max_epochs"))
-    return {**recipe(pairs).values, "schedule": "linear" if has_end else "inverse-sqrt"}
+    return {**recipe(pairs, values["optimizer"]).values, "schedule": "linear" if has_end else "inverse-sqrt"}

@@ -131,8 +131,25 @@ def test_without_the_package(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "broken", ["raise OSError('libctranslate2.so is gone')", "pass", "__version__ = '3.1.0'; Translator = None"]
+)
+def test_a_broken_package_is_told_and_torch_translates(model: Path, tmp_path: Path, broken: str) -> None:
+    (tmp_path / "ctranslate2").mkdir()
+    (tmp_path / "ctranslate2" / "__init__.py").write_text(broken + "\n")
+    before = f"sys.path.insert(0, {str(tmp_path)!r})"
+    done = tfm(model, before=before)
+    assert (done.returncode, done.stdout.splitlines(), told(done)[-1]) == (0, ANSWERS, "torch")
+    assert told(done)[0].startswith("Engine: torch, since the package ctranslate2 ")
+    refused = tfm(model, "--engine", "ctranslate2", before=before)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: --engine ctranslate2: the package ctranslate2 ")
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--workers", "0"), "--workers"),
+        (("--workers", "2", "--sample"), "--workers"),
         (("--engine", "torch", "--precision", "int8"), "int8"),
         (("--engine", "torch", "--workers", "2"), "--workers"),
         (("--precision", "int8", "--sample"), "samples"),
@@ -149,22 +166,16 @@ def test_what_does_not_go_together(model: Path, words: tuple[str, ...], message:
 def test_eval_with_both_engines(model: Path, tmp_path: Path) -> None:
     for name, lines in (("source", SOURCES), ("reference", ANSWERS)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    code = (
+        "import sys; from tfm_cli.cli.app import run; code = run(sys.argv[1:]);"
+        "print('torch' in sys.modules, file=sys.stderr); sys.exit(code)"
+    )
     for engine in ("torch", "ctranslate2"):
-        command = [
-            sys.executable,
-            "-m",
-            "tfm_cli",
-            "eval",
-            "--model",
-            str(model),
-            "--engine",
-            engine,
-            "--bleu",
-            "--json",
-        ]
-        words = ["--source", "source", "--reference", "reference", "--output", engine]
-        done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True)
+        words = ["--source", "source", "--reference", "reference", "--output", engine, "--bleu", "--json"]
+        command = [sys.executable, "-c", code, "eval", "--model", str(model), "--engine", engine, *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+        assert done.stderr.splitlines()[-1] == str(engine == "torch")
         assert json.loads(done.stdout)["scores"][0]["value"] == pytest.approx(100)
         assert (tmp_path / engine).read_text().splitlines() == ANSWERS
 
@@ -183,3 +194,11 @@ def test_export(model: Path, tmp_path: Path) -> None:
     assert again.stderr.startswith(f"error: {output}: it is already there.")
     wrong = subprocess.run([*command, str(model), "--to", "onnx"], cwd=tmp_path, capture_output=True, text=True)
     assert wrong.returncode == 2
+
+
+def test_the_current_folder_is_never_an_export(model: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tfm_cli", "export", str(model), "--output", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "the current folder cannot be written anew" in done.stderr
+    assert list(tmp_path.iterdir()) == []

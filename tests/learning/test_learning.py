@@ -13,10 +13,11 @@ from tfm_cli.translator import Translator
 SMALL = Shape(dim=64, ffn_dim=128, heads=4, encoder_layers=1, decoder_layers=1, dropout=0.0)
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize("task", [str, reverse], ids=["copy", "reverse"])
-def test_learns_the_task(tmp_path: Path, task: Callable[[str], str]) -> None:
+def test_learns_the_task(tmp_path: Path, task: Callable[[str], str], optimizer: str) -> None:
     data = make_data(tmp_path, task, pairs=3000)
-    learning = {"batch_tokens": 512, "schedule": "linear", "ema": 0.99}
+    learning = {"batch_tokens": 512, "schedule": "linear", "ema": 0.99, "optimizer": optimizer}
     trainer(data, tmp_path / "run", SMALL, max_steps=500, learning=learning, validation={"valid_every": 250}).run()
     unseen = sentences(3124)[-100:]
     hypotheses = Translator.load(tmp_path / "run", device="cpu").translate(unseen)

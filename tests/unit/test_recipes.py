@@ -38,6 +38,14 @@ def test_a_vocabulary_has_room_for_every_character():
     assert vocabulary(30_000, 9_000) > 10_000
 
 
+def test_adam_alone_learns_at_rates_of_its_own():
+    for pairs in (1, 20_000, 200_000, 10**9):
+        adam, muon = (recipe(pairs, name).values for name in ("adam", "muon"))
+        assert adam.keys() == muon.keys()
+        assert adam["learning_rate"] < muon["learning_rate"]
+        assert adam["warmup_steps"] > muon["warmup_steps"]
+
+
 def test_a_named_preset_is_a_shape_and_no_more():
     assert preset({"preset": "base", "data": "nowhere", **LIMITS}) == PRESETS["base"]
 

@@ -50,7 +50,8 @@ def run(settings: Settings, screen: Screen) -> None:
 def _tell_recipe(settings: Settings, screen: Screen) -> None:
     """What ``--preset auto`` picked, and what the user's own options keep from it."""
     pairs = DataFolder.load(settings[RunOptions].data).pairs
-    picked, given = recipe(pairs), settings.given(Shape, LearningOptions)
+    picked = recipe(pairs, settings[LearningOptions].optimizer)
+    given = settings.given(Shape, LearningOptions)
     own = [name.replace("_", "-") for name in given if name in picked.values]
     kept = f" Yours stay: {', '.join(own)}." if own else ""
     screen.say(f"Recipe for {pairs:,} pairs: {picked}.{kept}")

@@ -9,7 +9,7 @@ from tfm_cli.model import Model
 from tfm_cli.training.checkpoint import random_state, restore_random_state
 from tfm_cli.training.distributed import World
 from tfm_cli.training.memory import is_out_of_memory
-from tfm_cli.training.optim import FlatWeights, MixedPrecisionAdam
+from tfm_cli.training.optim import FlatWeights, MixedPrecisionOptimizer
 from tfm_cli.training.options import LearningOptions
 from tfm_cli.transformer.batch import Batch, LossReport
 
@@ -25,9 +25,9 @@ class Learner:
         self.model, self.device, self.dtype = model, device, dtype
         self.family = model.family.to(device)
         self.averaged = copy.deepcopy(self.family).eval()
-        self.optimizer = MixedPrecisionAdam(self.family, options, dtype)
+        self.optimizer = MixedPrecisionOptimizer(self.family, options, dtype)
         self.family.to(dtype=dtype).train()
-        FlatWeights(self.averaged).bind(self.optimizer.average)
+        FlatWeights(self.averaged, self.optimizer.weights.first).bind(self.optimizer.average)
         # oneDNN compiles a kernel for every new shape of a bfloat16 product, which costs more than the product.
         self.multiple = 2 if dtype == torch.bfloat16 else 1
         self.halved = self.unfit = 0

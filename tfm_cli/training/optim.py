@@ -1,10 +1,12 @@
-"""Weights in one flat float32 array, Adam over it, and the learning rate's course (sections 5.3)."""
+"""Weights in one flat float32 array, the optimizer over it, and the learning rate's course (section 5.3)."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
+from tfm_cli.training.muon import Muon, hidden_matrices
 from tfm_cli.training.options import LearningOptions
 
 
@@ -28,12 +30,12 @@ def learning_rate(step: int, progress: float, options: LearningOptions) -> float
 class FlatWeights:
     """A module's parameters as consecutive views of one array, so that an update, a norm or an average is one pass.
 
-    A tied parameter stands once, under its first name.
+    A tied parameter stands once, under its first name; those named in ``first`` stand before all others.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-        named = list(module.named_parameters())
+    def __init__(self, module: nn.Module, first: Sequence[str] = ()) -> None:
+        self.module, self.first = module, first
+        named = sorted(module.named_parameters(), key=lambda parameter: parameter[0] not in first)
         self.names = [name for name, _ in named]
         self.parameters: list[nn.Parameter] = [parameter for _, parameter in named]
         self.flat = torch.cat([p.detach().flatten().float() for p in self.parameters])
@@ -53,8 +55,9 @@ class FlatWeights:
             parameter.data = view
 
 
-class MixedPrecisionAdam:
-    """Adam (Kingma and Ba 2015; decoupled decay of Loshchilov and Hutter 2019) over float32 master weights.
+class MixedPrecisionOptimizer:
+    """Adam (Kingma and Ba 2015; decoupled decay of Loshchilov and Hutter 2019) over float32 master weights, or Muon for the
+    matrices of the layers and Adam for all else.
 
     The module computes in ``dtype``: its parameters are views of ``working``, a copy of the master rounded after each
     update (the master itself in float32). Gradients of micro-batches are added up in float32.
@@ -62,22 +65,35 @@ class MixedPrecisionAdam:
 
     def __init__(self, module: nn.Module, options: LearningOptions, dtype: torch.dtype = torch.float32) -> None:
         self.options = options
-        self.weights = FlatWeights(module)
-        self.master = nn.Parameter(self.weights.flat)
-        self.working = self.master.data if dtype == torch.float32 else self.master.data.to(dtype)
+        matrices = hidden_matrices(module) if options.optimizer == "muon" else {}
+        self.weights = FlatWeights(module, tuple(matrices))
+        self.master = self.weights.flat
+        self.working = self.master if dtype == torch.float32 else self.master.to(dtype)
         self.weights.bind(self.working)
         self.gradient = torch.zeros_like(self.master)
         self._gradient_views = self.weights.views(self.gradient)
         self._fresh = True
+        self.muon, by_muon = None, 0
+        if matrices:
+            shapes = [
+                (parameter.shape[0] // matrices[name], parameter.shape[1])
+                for name, parameter in zip(self.weights.names, self.weights.parameters, strict=True)
+                for _ in range(matrices.get(name, 0))
+            ]
+            by_muon = sum(rows * columns for rows, columns in shapes)
+            head = slice(by_muon)
+            self.muon = Muon(self.master[head], self.gradient[head], shapes, dtype, options.weight_decay)
+        self._rest = nn.Parameter(self.master[by_muon:])
+        self._rest.grad = self.gradient[by_muon:]
         self.adam = torch.optim.AdamW(
-            [self.master],
+            [self._rest],
             lr=options.learning_rate,
             betas=(options.beta1, options.beta2),
             eps=1e-9,
             weight_decay=options.weight_decay,
             fused=True,
         )
-        self.average = self.master.detach().clone() if options.ema else self.master.data
+        self.average = self.master.clone() if options.ema else self.master
         self.updates = 0
 
     def collect(self) -> None:
@@ -105,36 +121,40 @@ class MixedPrecisionAdam:
             return norm
         clip = self.options.clip_norm
         self.gradient *= scale * (clip / norm if clip and norm > clip else 1.0)
-        self.master.grad = self.gradient
         self.adam.param_groups[0]["lr"] = rate
         self.adam.step()
+        if self.muon:
+            self.muon.step(rate)
         if self.working.dtype != torch.float32:
-            self.working.copy_(self.master.detach())
+            self.working.copy_(self.master)
         self.updates += 1
         if self.options.ema:
             # Early on a long average would hang on to random weights, so it starts short.
             decay = min(self.options.ema, (1 + self.updates) / (10 + self.updates))
-            self.average.lerp_(self.master.detach(), 1 - decay)
+            self.average.lerp_(self.master, 1 - decay)
         return norm
 
     def state(self) -> dict[str, Tensor]:
         """All that the next update depends on, as CPU tensors."""
-        moments = self.adam.state[self.master]
-        state = {"master": self.master.detach(), "average": self.average}
+        moments = self.adam.state[self._rest]
+        state = {"master": self.master, "average": self.average}
         state |= {name: moments[name] for name in ("exp_avg", "exp_avg_sq", "step") if name in moments}
+        if self.muon:
+            state["momentum"] = self.muon.momentum
         return {name: tensor.cpu().clone() for name, tensor in state.items()}
 
     def load(self, state: dict[str, Tensor], updates: int) -> None:
         """Take up a saved `state`."""
-        with torch.no_grad():
-            self.master.copy_(state["master"])
-            if self.options.ema:
-                self.average.copy_(state["average"])
-            if self.working.dtype != torch.float32:
-                self.working.copy_(self.master)
+        self.master.copy_(state["master"])
+        if self.options.ema:
+            self.average.copy_(state["average"])
+        if self.working.dtype != torch.float32:
+            self.working.copy_(self.master)
+        if self.muon:
+            self.muon.momentum.copy_(state["momentum"])
         if "exp_avg" in state:
             device = self.master.device
-            self.adam.state[self.master] = {
+            self.adam.state[self._rest] = {
                 "step": state["step"].clone().to(device),
                 "exp_avg": state["exp_avg"].to(device),
                 "exp_avg_sq": state["exp_avg_sq"].to(device),

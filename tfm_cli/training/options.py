@@ -82,6 +82,12 @@ class LearningOptions:
     accumulate: int = option(
         1, "Batches per update (and process), weighted by their real target tokens.", minimum=1, group=LEARNING
     )
+    optimizer: str = option(
+        "muon",
+        "muon for the matrices of the layers, which learns more from each batch, and adam for the rest; or adam for all.",
+        choices=("muon", "adam"),
+        group=LEARNING,
+    )
     learning_rate: float = option(1e-3, "Peak learning rate.", minimum=0, group=LEARNING)
     warmup_steps: int = option(400, "Updates of linear warm-up to the peak.", minimum=0, group=LEARNING)
     schedule: str = option(

@@ -24,6 +24,14 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
+class StackedLinear(nn.Linear):
+    """So many linear ``maps`` of one input, computed as one product: [.., D] -> [.., maps * D]."""
+
+    def __init__(self, dim: int, maps: int) -> None:
+        super().__init__(dim, maps * dim)
+        self.maps = maps
+
+
 class MultiHeadAttention(nn.Module):
     """``MultiHead(Q, K, V) = Concat(head_1..head_H) W^O`` with ``head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)``.
 
@@ -35,7 +43,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.heads, self.rotary = heads, rotary
         self.query = nn.Linear(dim, dim)
-        self.key_value = nn.Linear(dim, 2 * dim)
+        self.key_value = StackedLinear(dim, 2)
         self.output = nn.Linear(dim, dim)
         self.dropout = Dropout(dropout)
 

@@ -68,6 +68,40 @@ def test_only_an_export_is_replaced(folder, tmp_path):
     assert (folder / WEIGHTS).is_file()
 
 
+def test_an_export_that_was_faster_is_not_overwritten(folder, tmp_path, monkeypatch):
+    from tfm_cli.engines import export
+
+    def slow(folder, output, quantization):
+        convert(folder, output, quantization)
+        monkeypatch.setattr(export, "convert", convert)
+        export_ctranslate2(folder, tmp_path / "out", "int8")
+
+    convert = export.convert
+    monkeypatch.setattr(export, "convert", slow)
+    with pytest.raises(TfmError, match="already there"):
+        export_ctranslate2(folder, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "tfm.json").read_text())["quantization"] == "int8"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_stood_there_comes_back_where_the_new_one_cannot_take_its_name(folder, tmp_path, monkeypatch):
+    from pathlib import Path
+
+    export_ctranslate2(folder, tmp_path / "out", "int8")
+    rename = Path.rename
+
+    def refused(self, target):
+        if self.name == "new":
+            raise PermissionError(13, "Permission denied")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(TfmError, match="Permission denied"):
+        export_ctranslate2(folder, tmp_path / "out", overwrite=True)
+    assert json.loads((tmp_path / "out" / "tfm.json").read_text())["quantization"] == "int8"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_a_weight_without_a_place_is_refused_and_nothing_is_left(tmp_path):
     folder = trained_model(tmp_path / "run")
     weights = load_file(folder / WEIGHTS)

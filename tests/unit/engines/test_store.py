@@ -237,13 +237,22 @@ def test_what_a_killed_process_left_is_cleared_away_and_what_runs_is_not(folder)
 
 
 def test_two_processes_at_once(folder):
+    """Both have loaded what they need before either begins."""
     code = (
-        "import sys; from pathlib import Path; from tfm_cli.engines.store import converted;"
+        "import sys; from pathlib import Path; from tfm_cli.engines import convert, proof;"
+        "from tfm_cli.engines.store import converted; print('ready', flush=True); sys.stdin.readline();"
         "print(converted(Path(sys.argv[1]), 'float32', lambda message: None))"
     )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    start = [sys.executable, "-c", code, str(folder)]
+    pipe = subprocess.PIPE
+    processes = [subprocess.Popen(start, stdin=pipe, stdout=pipe, text=True) for _ in range(2)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
     found = {process.communicate(timeout=120)[0].strip() for process in processes}
     assert [process.returncode for process in processes] == [0, 0]
     assert len(found) == 1

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tfm_cli.training.optim import FlatWeights, MixedPrecisionAdam, learning_rate
+from tfm_cli.training.optim import FlatWeights, MixedPrecisionOptimizer, learning_rate
 from tfm_cli.training.options import LearningOptions
 
 
@@ -60,7 +60,7 @@ def test_one_flat_update_equals_torch_adam_on_every_parameter(weight_decay: floa
     ours, theirs = Tied(), Tied()
     theirs.load_state_dict(ours.state_dict())
     options = LearningOptions(learning_rate=0.01, clip_norm=0.5, ema=0.0, weight_decay=weight_decay)
-    optimizer = MixedPrecisionAdam(ours, options)
+    optimizer = MixedPrecisionOptimizer(ours, options)
     reference = torch.optim.AdamW(theirs.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9, weight_decay=weight_decay)
     for _ in range(5):
         x = torch.randn(6, 4)
@@ -79,7 +79,7 @@ def test_gradients_of_micro_batches_add_up() -> None:
     torch.manual_seed(0)
     once, twice = Tied(), Tied()
     twice.load_state_dict(once.state_dict())
-    one, two = (MixedPrecisionAdam(module, LearningOptions()) for module in (once, twice))
+    one, two = (MixedPrecisionOptimizer(module, LearningOptions()) for module in (once, twice))
     x = torch.randn(8, 4)
     once(x).sum().backward()
     one.collect()
@@ -91,7 +91,7 @@ def test_gradients_of_micro_batches_add_up() -> None:
 
 def test_a_gradient_that_is_not_finite_changes_nothing() -> None:
     module = Tied()
-    optimizer = MixedPrecisionAdam(module, LearningOptions())
+    optimizer = MixedPrecisionOptimizer(module, LearningOptions())
     before = {name: tensor.clone() for name, tensor in optimizer.state().items()}
     (module(torch.ones(2, 4)).sum() * float("nan")).backward()
     optimizer.collect()
@@ -104,7 +104,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing() -> None:
 def test_bfloat16_works_on_a_rounded_copy_of_float32_weights() -> None:
     torch.manual_seed(0)
     module = Tied()
-    optimizer = MixedPrecisionAdam(module, LearningOptions(learning_rate=1e-4), torch.bfloat16)
+    optimizer = MixedPrecisionOptimizer(module, LearningOptions(learning_rate=1e-4), torch.bfloat16)
     assert module.first.weight.dtype == torch.bfloat16
     start = optimizer.master.detach().clone()
     for _ in range(3):
@@ -118,7 +118,7 @@ def test_bfloat16_works_on_a_rounded_copy_of_float32_weights() -> None:
 
 def test_the_average_follows_the_weights() -> None:
     module = Tied()
-    optimizer = MixedPrecisionAdam(module, LearningOptions(ema=0.9, clip_norm=0))
+    optimizer = MixedPrecisionOptimizer(module, LearningOptions(ema=0.9, clip_norm=0))
     kept = optimizer.average.clone()
     for step in range(1, 30):
         module(torch.ones(2, 4)).sum().backward()

@@ -30,13 +30,14 @@ def losses(run: Path) -> dict[int, float]:
     return {event["step"]: event["loss"] for event in events if event["event"] == "step"}
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_twenty_steps_are_eight_and_twelve_resumed_bit_by_bit(
-    reverse_data: Path, tmp_path: Path, accumulate: int
+    reverse_data: Path, tmp_path: Path, accumulate: int, optimizer: str
 ) -> None:
     """Cut inside an epoch, dropout on: weights, optimizer state, random state and losses are equal."""
     settings = {
-        "learning": {"accumulate": accumulate, "batch_tokens": 128},
+        "learning": {"accumulate": accumulate, "batch_tokens": 128, "optimizer": optimizer},
         "validation": {"log_every": 1, **SLOW_VALIDATION},
     }
     whole = trainer(reverse_data, tmp_path / "whole", max_steps=20, **settings)
