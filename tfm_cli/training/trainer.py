@@ -18,12 +18,11 @@ from tfm_cli.training.limits import Limits
 from tfm_cli.training.meter import Meter
 from tfm_cli.training.optim import learning_rate
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
+from tfm_cli.training.rhythm import Rhythm
 from tfm_cli.training.validation import ValidationReport, Validator
 from tfm_cli.training.watching import StartReport, StepReport, Watcher
 
 MAX_BROKEN_STEPS = 10
-VALIDATION_SHARE = 0.05
-LONGEST_WITHOUT_SAVING = 15 * 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Trainer:
         self.earlier_seconds = self.seconds = 0.0
         self.meter = Meter(learner.device)
         self.last_validation: ValidationReport | None = None
-        self.last_looked_at = self.last_saved_at = 0.0
+        self.rhythm = Rhythm(self.limits, self.watching.valid_every, validator is not None)
         self.saved_step = -1
         self.broken_in_a_row = 0
         self.stopping = False
@@ -83,18 +82,13 @@ class Trainer:
         return self.progress.epoch + self.progress.batch / max(1, len(self.feed.plan.batches))
 
     @property
-    def _closing(self) -> float:
-        """Seconds that are kept free for the closing validation, which belongs to the run's minutes."""
-        return 1.1 * self.progress.validation_seconds
-
-    @property
     def fraction(self) -> float:
         """The share of the run that has passed, by whichever limit is nearest; 0 without a limit."""
-        return self.limits.fraction(self.progress, self.epoch, self.seconds + self._closing)
+        return self.limits.fraction(self.progress, self.epoch, self.seconds + self.rhythm.closing)
 
     def ended(self) -> str | None:
         """Why the run is over, or None."""
-        return self.limits.reason(self.progress, self.seconds + self._closing)
+        return self.limits.reason(self.progress, self.seconds + self.rhythm.closing)
 
     # -- the loop
 
@@ -110,7 +104,7 @@ class Trainer:
         self.optimizer.load(tensors, self.progress.step - self.progress.skipped)
         if not restore_random_state(tensors, self.learner.device, self.world.rank):  # a rank that there was not before
             torch.manual_seed(seed_of_rank(self.options.seed + self.progress.step, self.world.rank))
-        self.saved_step = self.progress.step
+        self.saved_step, self.rhythm.cost = self.progress.step, self.progress.validation_seconds
         self.earlier_seconds = self.progress.seconds
         self._take_up_epoch()
 
@@ -132,7 +126,7 @@ class Trainer:
         self.watcher.started(self._start_report())
         self.meter.reset()
         self._agree_on_time()
-        self.last_looked_at = self.last_saved_at = self.seconds
+        self.rhythm.looked_at = self.rhythm.saved_at = self.seconds
         with Interrupt(self.watcher.warned, self.world.give_up if self.world.is_launched else None) as interrupt:
             reason = self.ended()
             while reason is None and not self.stopping:
@@ -141,9 +135,9 @@ class Trainer:
                     at_end = self.progress.batch >= len(self.feed.plan.batches)
                     if at_end:
                         self._next_epoch()
-                    if self._look_due(at_end):
+                    if self.rhythm.look_due(self.progress.step, at_end, self.seconds):
                         self._look()
-                    elif self._save_due():
+                    elif self.rhythm.save_due(self.seconds):
                         self._save()
                     reason = self.ended()
                     if self.world.size == 1:  # among several it is told with the next update
@@ -228,30 +222,16 @@ class Trainer:
 
     # -- validation and saving
 
-    def _look_due(self, epoch_ended: bool) -> bool:
-        """Whether it is time to validate and save; once that is known to be dear, it is kept below its share of the time."""
-        cost = self.progress.validation_seconds
-        if self.limits.seconds_left(self.seconds + cost) < self._closing:
-            return False  # no time would be left to train and look once more: the closing look does it
-        if self.watching.valid_every and self.validator:
-            return self.progress.step % self.watching.valid_every == 0
-        since = self.seconds - self.last_looked_at
-        worth_it = self.validator is not None and epoch_ended and since >= cost * (1 / VALIDATION_SHARE - 1)
-        return worth_it or since > max(LONGEST_WITHOUT_SAVING, cost)
-
-    def _save_due(self) -> bool:
-        """Whether a look is too far off to wait with saving."""
-        return self.seconds - max(self.last_looked_at, self.last_saved_at) > LONGEST_WITHOUT_SAVING
-
     def _look(self) -> None:
         """Validate, where there is something to validate on, and save; the other ranks wait, and learn what came of it."""
         paused = time.monotonic()
         if self.validator is not None and self.world.is_first:
             self._validate(self.validator)
         self.progress = Progress(**self.world.share(asdict(self.progress)))
+        self.rhythm.cost = self.progress.validation_seconds
         self._save()
         self._agree_on_time()
-        self.last_looked_at = self.seconds
+        self.rhythm.looked_at = self.seconds
         self.meter.pause(time.monotonic() - paused)
 
     def _agree_on_time(self) -> None:
@@ -283,7 +263,7 @@ class Trainer:
         if self.world.is_first:
             self._write(states)
         self.world.share(None)  # nobody leaves before all is written
-        self.saved_step, self.last_saved_at = self.progress.step, self.seconds
+        self.saved_step, self.rhythm.saved_at = self.progress.step, self.seconds
 
     def _write(self, states: dict[str, torch.Tensor]) -> None:
         progress, model = self.progress, self.model
