@@ -2,12 +2,14 @@
 
     python benchmarks/ablation.py examples/multi30k FOLDER-WITH-THE-CORPUS --minutes 10
 
-Every variant gets the same minutes. Variants stand in `VARIANTS`; name some after --only. Scores are those of the validation
-text with beam 5, so that no choice is made on the test text. The result is a Markdown table on stdout.
+Every variant gets the same minutes, or with --epochs the same text, whatever else the machine is doing. Variants stand in
+`VARIANTS`; name some after --only. Scores are those of the validation text with beam 5, so that no choice is made on the test
+text. The result is a Markdown table on stdout.
 """
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +36,7 @@ def main() -> None:
     parser.add_argument("example", type=Path)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--epochs", type=int, help="in place of minutes")
     parser.add_argument("--only", nargs="*", choices=list(VARIANTS), default=list(VARIANTS))
     arguments = parser.parse_args()
     work = Path(__file__).parent / "work" / f"ablation-{arguments.example.name}"
@@ -45,15 +48,20 @@ def main() -> None:
     for step in ("train-tokenizer", "preprocess"):
         tfm(work, step)
     valid = [work / "work" / f"val.{side}.gz" for side in languages(work)]
-    print("| variant | BLEU | chrF | epochs |\n| --- | --- | --- | --- |")
+    print("| variant | BLEU | chrF | epochs | minutes |\n| --- | --- | --- | --- | --- |")
+    end = ["--max-minutes", str(arguments.minutes)]
+    if arguments.epochs:
+        project = (work / "tfm.toml").read_text(encoding="utf-8")
+        (work / "tfm.toml").write_text(re.sub("(?m)^max-minutes.*$", "", project), encoding="utf-8")
+        end = ["--max-epochs", str(arguments.epochs)]
     for number, name in enumerate(arguments.only):
         run = f"run{number}"
-        tfm(work, "train", "--output", run, "--max-minutes", str(arguments.minutes), *VARIANTS[name])
+        tfm(work, "train", "--output", run, *end, *VARIANTS[name])
         files = ["--source", str(valid[0].resolve()), "--reference", str(valid[1].resolve())]
         scores = json.loads(tfm(work, "eval", "--model", run, *files, "--bleu", "--chrf", "--json"))
         about = json.loads((work / run / "config.json").read_text())["about"]
-        found = {score["name"]: score["score"] for score in scores["scores"]}
-        print(f"| {name} | {found['BLEU']:.2f} | {found['chrF2']:.2f} | {about['epochs']} |", flush=True)
+        found = {score["metric"]: score["value"] for score in scores["scores"]}
+        print(f"| {name} | {found['BLEU']:.2f} | {found['chrF']:.2f} | {about['epochs']} | {about['minutes']} |", flush=True)
 
 
 def languages(work: Path) -> tuple[str, str]:

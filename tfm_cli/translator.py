@@ -97,7 +97,7 @@ class Translator:
 
         Args:
             device: cpu, cuda, mps, or auto for the best one here.
-            precision: float32, bfloat16, or auto; for ctranslate2 float32 or int8.
+            precision: float32, bfloat16, auto, or int8 on a CPU; for ctranslate2 float32 or int8.
             threads: CPU threads; of torch they are left as they are where it is None.
             engine: torch; or ctranslate2, which runs one autoregressive model on the CPU, a batch a thread.
 

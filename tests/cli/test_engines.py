@@ -56,9 +56,22 @@ def test_the_first_time_converts_and_says_nothing(tmp_path: Path) -> None:
     assert len(list((folder / "ctranslate2").iterdir())) == 1
 
 
-def test_int8_translates_alike(model: Path) -> None:
-    done = tfm(model, "--precision", "int8")
+@pytest.mark.parametrize(
+    ("words", "before", "engine"),
+    [
+        ((), "pass", "no torch"),
+        (("--engine", "torch"), "pass", "torch"),
+        ((), "sys.modules['ctranslate2'] = None", "torch"),
+        (("--no-repeat-ngram", "9"), "pass", "torch"),
+    ],
+)
+def test_int8_translates_alike(model: Path, words: tuple[str, ...], before: str, engine: str) -> None:
+    """On either engine; torch's is there too for what CTranslate2 cannot do."""
+    if engine == "no torch":
+        tfm(model, "--precision", "int8")  # converts
+    done = tfm(model, "--precision", "int8", *words, before=before)
     assert done.returncode == 0, done.stderr
+    assert told(done)[-1] == engine
     same = sum(one == other for one, other in zip(done.stdout.splitlines(), ANSWERS, strict=True))
     assert same >= len(ANSWERS) - 2
 
@@ -123,11 +136,10 @@ MISSING = "sys.modules['ctranslate2'] = None"
 def test_without_the_package(model: Path) -> None:
     done = tfm(model, before=MISSING)
     assert (done.returncode, done.stdout.splitlines(), told(done)) == (0, ANSWERS, ["torch"])
-    for words, place in ((("--engine", "ctranslate2"), "--engine"), (("--precision", "int8"), "--precision")):
-        refused = tfm(model, *words, before=MISSING)
-        assert refused.returncode == 2
-        assert refused.stderr.startswith(f"error: {place}")
-        assert "pip install" in refused.stderr
+    refused = tfm(model, "--engine", "ctranslate2", before=MISSING)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: --engine")
+    assert "pip install" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -150,9 +162,7 @@ def test_a_broken_package_is_told_and_torch_translates(model: Path, tmp_path: Pa
     [
         (("--workers", "0"), "--workers"),
         (("--workers", "2", "--sample"), "--workers"),
-        (("--engine", "torch", "--precision", "int8"), "int8"),
         (("--engine", "torch", "--workers", "2"), "--workers"),
-        (("--precision", "int8", "--sample"), "samples"),
         (("--engine", "ctranslate2", "--device", "cuda"), "CPU"),
         (("--engine", "ctranslate"), "Did you mean ctranslate2"),
     ],

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from tfm_cli.autoregressive.family import Autoregressive
 from tfm_cli.autoregressive.options import DecodeOptions
+from tfm_cli.autoregressive.rules import Rules
+from tfm_cli.autoregressive.search import beam_search
+from tfm_cli.autoregressive.writers import Writers
 from tfm_cli.transformer.batch import Batch, pad
 from tfm_cli.transformer.network import Transformer
 from tfm_cli.transformer.shape import Shape
@@ -57,6 +60,30 @@ def test_the_model_is_worth_testing(family, sources):
     found = [hypotheses[0] for hypotheses in decode(family, sources, DecodeOptions(beam=4))]
     assert len({tuple(h.tokens) for h in found}) > 30
     assert 3 < sum(h.finished for h in found) < 40
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"max_length_ratio": 0.5, "max_length_extra": 1},
+        {"min_length_ratio": 1.0},
+        {"no_repeat_ngram": 1, "max_length_extra": 40},
+        {"length_penalty": 0.0},
+    ],
+)
+@pytest.mark.parametrize("forced", [False, True])
+def test_greedy_search_is_beam_search_with_one_beam(family, sources, changed, forced):
+    options = DecodeOptions(beam=1, **changed)
+    prefix = [source[: len(source) // 3] for source in sources] if forced else None
+    ids = pad(sources)
+    with torch.inference_mode():
+        rules, writers = Rules.of(ids, options, prefix), Writers(family.networks, ids)
+        slow = beam_search(writers, rules, ids, options, range(len(ids)))
+    for [one], [other] in zip(decode(family, sources, options, prefix), slow, strict=True):
+        assert (one.tokens, one.finished) == (other.tokens, other.finished)
+        assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-5)
+        assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
 def test_as_many_answers_as_sentences(family, sources, options):

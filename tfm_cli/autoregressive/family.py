@@ -7,10 +7,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.autoregressive.search import length_normalised, mean_log_probs, search
+from tfm_cli.autoregressive.search import search
+from tfm_cli.autoregressive.writers import mean_log_probs
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
 from tfm_cli.transformer.consistency import consistency_loss
 from tfm_cli.transformer.family import Family
+from tfm_cli.transformer.hypothesis import length_normalised
 from tfm_cli.transformer.loss import projection_loss
 from tfm_cli.transformer.network import Transformer
 from tfm_cli.transformer.packing import Packing

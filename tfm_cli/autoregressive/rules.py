@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.transformer.batch import pad
-from tfm_cli.transformer.special import BEGIN, BLANK, END, MASK, PAD
+from tfm_cli.transformer.special import BLANK, END, MASK, PAD
 
 NEVER = float("-inf")
 
@@ -25,6 +25,7 @@ class Rules:
     floor: Tensor
     prefix: Tensor
     no_repeat_ngram: int = 0
+    latest_floor: int = 0
 
     @classmethod
     def of(cls, source: Tensor, options: DecodeOptions, prefix: Sequence[Sequence[int]] | None) -> "Rules":
@@ -34,7 +35,7 @@ class Rules:
         cap = (tokens * options.max_length_ratio).ceil().long().to(source.device) + options.max_length_extra
         cap = torch.maximum(cap, (forced != PAD).sum(1) + 1)
         floor = torch.minimum((tokens * options.min_length_ratio).floor().long().to(source.device), cap)
-        return cls(cap, floor, forced, options.no_repeat_ngram)
+        return cls(cap, floor, forced, options.no_repeat_ngram, int(floor.max()))
 
     def apply(self, log_probs: Tensor, history: Tensor) -> None:
         """Edit log_probs [B, k, V] of the tokens that come after history [B, k, T], in place."""
@@ -44,11 +45,10 @@ class Rules:
         if wanted is not None and forced:
             index = wanted[:, None, None].expand(-1, log_probs.shape[1], 1)
             kept = log_probs.gather(2, index)
-        for control in (PAD, BEGIN, MASK, BLANK):
-            log_probs[..., control] = NEVER
-        early = length + 1 < self.floor
-        if bool(early.any()):
-            log_probs[..., END].masked_fill_(early[:, None], NEVER)
+        log_probs[..., :END] = NEVER  # PAD and BEGIN
+        log_probs[..., MASK : BLANK + 1] = NEVER
+        if length + 1 < self.latest_floor:
+            log_probs[..., END].masked_fill_((length + 1 < self.floor)[:, None], NEVER)
         if self.no_repeat_ngram:
             forbid_repeats(log_probs, history, self.no_repeat_ngram)
         if wanted is not None and forced:

@@ -7,42 +7,14 @@ import torch
 from torch import Tensor
 
 from tfm_cli.autoregressive.beam import Step, beam_step
+from tfm_cli.autoregressive.greedy import greedy
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.autoregressive.rules import NEVER, Rules
 from tfm_cli.autoregressive.sampling import Draws, sampling_step
-from tfm_cli.transformer.hypothesis import Hypothesis
-from tfm_cli.transformer.hypothesis import length_normalised as length_normalised
+from tfm_cli.autoregressive.writers import Writers
+from tfm_cli.transformer.hypothesis import Hypothesis, length_normalised
 from tfm_cli.transformer.network import Transformer
 from tfm_cli.transformer.special import BEGIN
-
-
-def mean_log_probs(log_probs: Sequence[Tensor]) -> Tensor:
-    """Log of the mean of several models' probabilities, all of one shape."""
-    if len(log_probs) == 1:
-        return log_probs[0]
-    stacked = torch.stack(tuple(log_probs))
-    return stacked.logsumexp(0) - torch.tensor(len(log_probs), dtype=stacked.dtype, device=stacked.device).log()
-
-
-class Writers:
-    """One or several networks that write the same rows; their probabilities are averaged."""
-
-    def __init__(self, networks: Sequence[Transformer], source: Tensor) -> None:
-        self.networks = networks
-        self.caches = [network.start(network.encode(source)) for network in networks]
-
-    def step(self, ids: Tensor) -> Tensor:
-        """The newest token of each row [R] -> log-probabilities of the next [R, V], float32."""
-        return mean_log_probs(
-            [
-                network.step(ids, cache).float().log_softmax(-1)
-                for network, cache in zip(self.networks, self.caches, strict=True)
-            ]
-        )
-
-    def reorder(self, rows: Tensor, sentences: Tensor | None) -> None:
-        for cache in self.caches:
-            cache.reorder(rows, sentences)
 
 
 class Beams:
@@ -154,11 +126,19 @@ def search(
     """
     if not len(source):
         return []
+    rules, writers = Rules.of(source, options, prefix), Writers(networks, source)
+    if options.beam == 1 and not options.sample:
+        return [[found] for found in greedy(writers, rules, source, options)]
+    return beam_search(writers, rules, source, options, range(len(source)) if lines is None else lines)
+
+
+def beam_search(
+    writers: Writers, rules: Rules, source: Tensor, options: DecodeOptions, lines: Sequence[int]
+) -> list[list[Hypothesis]]:
+    """`search` over at least one sentence, by beams or samples."""
     device = source.device
-    rules = Rules.of(source, options, prefix)
     beams, finished = Beams(len(source), device), Finished(len(source), options, device)
-    draws = Draws.of(range(len(source)) if lines is None else lines, options.width, int(rules.cap.max()), options.seed)
-    writers = Writers(networks, source)
+    draws = Draws.of(lines, options.width, int(rules.cap.max()), options.seed)
     ids = torch.full((len(source),), BEGIN, device=device)
     for length in count(1):
         next_log_probs = writers.step(ids).unflatten(0, beams.log_prob.shape)

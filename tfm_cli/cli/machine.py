@@ -28,7 +28,7 @@ class MachineOptions:
     device: str = option("auto", "cpu, cuda, mps, or auto for the best one here.", group=MACHINE)
     precision: str = option(
         "float32",
-        "Number type of the weights; int8 is ctranslate2's, smaller and faster, not quite the same translations.",
+        "Number type of the weights; int8, on a CPU, is smaller and faster, with not quite the same translations.",
         choices=("auto", "float32", "bfloat16", "int8"),
         group=MACHINE,
     )
@@ -55,8 +55,7 @@ def open_translator(wish: "Wish", machine: MachineOptions, screen: Screen, one_b
     Raises:
         TfmError: the engine asked for cannot do what is wished.
     """
-    reason = _reason_for_torch(wish, machine, screen)
-    if reason is None:
+    if not _is_for_torch(wish, machine, screen):
         from tfm_cli.engines.ctranslate2 import Unsuited
 
         try:
@@ -64,38 +63,33 @@ def open_translator(wish: "Wish", machine: MachineOptions, screen: Screen, one_b
         except Unsuited as error:
             if machine.engine == "ctranslate2":
                 raise TfmError(error.what, where=error.where, fix="Use --engine torch.") from error
-            reason = error.what
-            screen.say(f"Engine: torch, since CTranslate2 does not take this model: {reason}.")
-    if machine.precision == "int8":
-        raise TfmError(
-            f"torch does not compute in int8, and ctranslate2 is no help: {reason}", where="--precision int8"
-        )
+            screen.say(f"Engine: torch, since CTranslate2 does not take this model: {error.what}.")
     return _open_torch(wish, machine, screen)
 
 
-def _reason_for_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> str | None:
-    """Why torch runs the model; None where CTranslate2 does. What the user may not expect is said."""
+def _is_for_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> bool:
+    """Whether torch runs the model, and not CTranslate2. What the user may not expect is said."""
     from tfm_cli.engines.choice import ABSENT, INSTALL, is_cpu, obstacle, trouble
 
     if machine.engine == "torch":
-        return "--engine torch is given"
+        return True
     must = machine.engine == "ctranslate2"
     if missing := trouble():
         if must:
             raise TfmError(missing, where="--engine ctranslate2", fix=f"{INSTALL}, or use --engine torch.")
         if missing != ABSENT:
             screen.say(f"Engine: torch, since {missing}.")
-        return f"{missing} ({INSTALL})"
+        return True
     if must and machine.device not in ("auto", "cpu"):
         raise TfmError(f"it runs on the CPU here, not on {machine.device}", where="--engine ctranslate2")
     if not must and not is_cpu(machine.device):
-        return "it runs on the CPU here"
+        return True
     reason = obstacle(wish)
     if reason and must:
         raise TfmError(f"CTranslate2 {reason}", where="--engine ctranslate2", fix="Use --engine torch.")
     if reason:
         screen.say(f"Engine: torch, since CTranslate2 {reason}.")
-    return reason and f"CTranslate2 {reason}"
+    return reason is not None
 
 
 def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool) -> "Translator":
@@ -131,6 +125,8 @@ def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> "Trans
 
     threads = set_threads(machine.threads)
     engine, tokenizers = pytorch.load(wish.folders, machine.device, machine.precision)
-    precision = str(pick_precision(machine.precision, engine.device)).removeprefix("torch.")
+    precision = machine.precision
+    if precision != "int8":
+        precision = str(pick_precision(precision, engine.device)).removeprefix("torch.")
     screen.detail(f"Model: {', '.join(wish.folders)}; {engine.device}, {precision}, {threads} threads.")
     return Translator(engine, tokenizers)

@@ -9,6 +9,7 @@ import torch
 from tfm_cli.autoregressive.family import Autoregressive, Ensemble
 from tfm_cli.device import pick_device, pick_precision
 from tfm_cli.engines.engine import Sentences
+from tfm_cli.engines.int8 import quantise
 from tfm_cli.errors import TfmError
 from tfm_cli.model import Model, load_model
 from tfm_cli.text.tokenizer import Tokenizers
@@ -40,8 +41,13 @@ def load(
     folders: Sequence[str | Path], device: str = "auto", precision: str = "float32"
 ) -> tuple[TorchEngine, Tokenizers]:
     """Read model folders; see `tfm_cli.translator.Translator.load`."""
-    place = pick_device(device)
-    models = [load_model(each, place, pick_precision(precision, place)) for each in folders]
+    place, is_int8 = pick_device(device), precision == "int8"
+    if is_int8 and place.type != "cpu":
+        raise TfmError(f"int8 is for CPUs, and this is {place}", where="--precision int8", fix="Use bfloat16.")
+    dtype = torch.float32 if is_int8 else pick_precision(precision, place)
+    models = [load_model(each, place, dtype) for each in folders]
+    for model in models if is_int8 else ():
+        quantise(model.family)
     return TorchEngine(_together(models, folders), place), models[0].tokenizers
 
 

@@ -105,8 +105,12 @@ def scaled_dot_product(
         p = dropout.p if dropout.training else 0.0
         return F.scaled_dot_product_attention(query, key, value, mask, dropout_p=float(p), is_causal=causal)  # type: ignore[arg-type]
     batch, (length, size) = query.shape[:2], (key.shape[-2], query.shape[-1])
-    scores = _bias(mask, causal, length, query).expand(*batch, query.shape[-2], length).flatten(0, 1).contiguous()
-    scores = scores.baddbmm_(query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2), alpha=size**-0.5)
+    queries, keys = query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2)
+    if mask is None and not causal:
+        scores = torch.bmm(queries * size**-0.5, keys)
+    else:
+        bias = _bias(mask, causal, length, query).expand(*batch, query.shape[-2], length).flatten(0, 1).contiguous()
+        scores = bias.baddbmm_(queries, keys, alpha=size**-0.5)
     return torch.bmm(dropout(scores.softmax(-1)), value.flatten(0, 1)).unflatten(0, batch)
 
 
@@ -114,8 +118,8 @@ def _bias(mask: Tensor | None, causal: bool, length: int, like: Tensor) -> Tenso
     """What is added to the scores: 0 where attention is allowed, minus infinity elsewhere."""
     seen = causal_mask(length, like.device) if causal else None
     allowed = mask if seen is None else seen if mask is None else mask & seen
-    bias = like.new_zeros((1, 1) if allowed is None else allowed.shape)
-    return bias if allowed is None else bias.masked_fill_(~allowed, float("-inf"))
+    assert allowed is not None
+    return like.new_zeros(allowed.shape).masked_fill_(~allowed, float("-inf"))
 
 
 _FUSED_FROM = 512  # positions; beyond this the T x S scores no longer fit in cache

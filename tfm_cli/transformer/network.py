@@ -50,6 +50,7 @@ class Transformer(nn.Module):
         else:
             self.source_embedding = nn.Embedding(source_vocab, shape.dim)
         self.output = nn.Linear(shape.dim, target_vocab, bias=False) if shape.tie == "none" else None
+        self.projection: nn.Module | None = None  # in use, what computes `logits` faster from the same weight
         self.source_positions, self.target_positions = position_encoding(shape), position_encoding(shape)
         self.dropout = Dropout(shape.dropout)
         self.encoder, self.decoder = Encoder(shape), Decoder(shape)
@@ -108,8 +109,9 @@ class Transformer(nn.Module):
         return self.decoder(x, memory.states, memory.mask, causal=causal, mask=mask, packings=packings)
 
     def start(self, memory: Memory) -> DecoderCache:
-        """A cache before the first target token."""
-        return self.decoder.start(memory.states, memory.mask)
+        """A cache before the first target token. Where nothing is padding, which a CPU finds out at once, no mask is applied."""
+        whole = memory.mask.device.type == "cpu" and bool(memory.mask.all())
+        return self.decoder.start(memory.states, None if whole else memory.mask)
 
     def step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
         """The newest token of each row, ids [R] -> its logits [R, V] for the next; equal to `decode`'s last position."""
@@ -126,4 +128,7 @@ class Transformer(nn.Module):
 
     def logits(self, states: Tensor) -> Tensor:
         """[.., D] -> [.., V]."""
-        return F.linear(states, self.output_weight)
+        if self.projection is None:
+            return F.linear(states, self.output_weight)
+        logits: Tensor = self.projection(states)
+        return logits
