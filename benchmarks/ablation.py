@@ -61,7 +61,10 @@ def main() -> None:
         scores = json.loads(tfm(work, "eval", "--model", run, *files, "--bleu", "--chrf", "--json"))
         about = json.loads((work / run / "config.json").read_text())["about"]
         found = {score["metric"]: score["value"] for score in scores["scores"]}
-        print(f"| {name} | {found['BLEU']:.2f} | {found['chrF']:.2f} | {about['epochs']} | {about['minutes']} |", flush=True)
+        print(
+            f"| {name} | {found['BLEU']:.2f} | {found['chrF']:.2f} | {about['epochs']} | {about['minutes']} |",
+            flush=True,
+        )
 
 
 def languages(work: Path) -> tuple[str, str]:

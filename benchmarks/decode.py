@@ -4,8 +4,9 @@
 
 MODEL is a model folder, INPUT a file of sentences. Contenders: `tfm translate` on torch, on CTranslate2 in float32 and int8,
 and a bare script around CTranslate2 (bare_ctranslate2.py) on the same weights with the batch that suits it best, found in a first
-round. ``--eole`` adds eole, by a model that it trained at the same shape and the sentencepiece model of its text; its input is
-encoded beforehand, which costs it nothing, and is translated 64 lines at a time. Each is also run on one line, which is the time
+round. ``--eole`` adds eole, by a model of its own at the same shape and the sentencepiece model of its text; its input is encoded
+beforehand, which costs it nothing, and is translated 64 lines at a time. With ``--eole-length`` each of its translations has
+so many tokens, so that a model which has hardly been trained will do. Each is also run on one line, which is the time
 to start and load; "lines/s" leaves that out. Numbers are medians; CPU seconds are those of the process and do not see what else
 the machine was doing. The result is a Markdown table on stdout.
 """
@@ -52,6 +53,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch-size", type=int, help="for tfm, 1 for a line at a time")
     parser.add_argument("--eole", type=Path, nargs=2, metavar=("MODEL", "BPE"), help="a peer, and how its text is cut")
+    parser.add_argument("--eole-length", type=int, help="tokens of each translation of eole's")
     parser.add_argument("--skip", nargs="*", default=[], help="contenders to leave out, by a part of their name")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +61,7 @@ def main() -> None:
         one = Path(folder) / "one.txt"
         one.write_text(arguments.input.read_text(encoding="utf-8").partition("\n")[0] + "\n", encoding="utf-8")
         if arguments.eole:
-            contenders.append(eole(*arguments.eole, (arguments.input, one), arguments.beam, arguments.batch_size or 64))
+            contenders.append(eole(arguments, (arguments.input, one)))
         load = os.getloadavg()[0]
         for turn in range(arguments.rounds + 1):
             for contender in contenders:
@@ -122,8 +124,9 @@ def best_bare(name: str, kind: str, arguments: argparse.Namespace, folder: Path)
     return Contender(f"{name}, batches of {best}", bare(best))
 
 
-def eole(model: Path, bpe: Path, files: tuple[Path, ...], beam: int, batch: int) -> Contender:
-    """eole on ``files`` encoded beside themselves by ``bpe``; what it writes stays encoded."""
+def eole(arguments: argparse.Namespace, files: tuple[Path, ...]) -> Contender:
+    """eole on ``files``, which are encoded beforehand; what it writes stays encoded."""
+    (model, bpe), length = arguments.eole, arguments.eole_length
     home = ENVIRONMENTS / "eole" / "bin"
     code = (
         "import sys, sentencepiece as s; m = s.SentencePieceProcessor(model_file=sys.argv[1]);"
@@ -134,8 +137,9 @@ def eole(model: Path, bpe: Path, files: tuple[Path, ...], beam: int, batch: int)
         encoded[file] = model / f"{file.name}.bpe"
         with file.open("rb") as source, encoded[file].open("wb") as target:
             subprocess.run([home / "python", "-c", code, str(bpe)], stdin=source, stdout=target, check=True)
-    start = [str(home / "eole"), "predict", "--model_path", str(model), "--beam_size", str(beam)]
-    options = ["--batch_size", str(batch), "--batch_type", "sents", "--max_length", "100"]
+    start = [str(home / "eole"), "predict", "--model_path", str(model), "--beam_size", str(arguments.beam)]
+    options = ["--batch_size", str(arguments.batch_size or 64), "--batch_type", "sents"]
+    options += ["--max_length", str(length or 100), "--min_length", str(length or 0)]
     return Contender(
         "eole", lambda source, target: [*start, *options, "--src", str(encoded[source]), "--output", str(target)]
     )

@@ -47,6 +47,14 @@ def test_translations_come_without_torch(model: Path, words: tuple[str, ...]) ->
     assert (done.returncode, done.stdout.splitlines(), told(done)) == (0, ANSWERS, ["no torch"])
 
 
+@pytest.mark.parametrize("words", [("--workers", "3"), ("--threads", "2"), ("--batch-size", "1")])
+def test_torch_shares_out_batches(model: Path, words: tuple[str, ...]) -> None:
+    lines = [SOURCES[i % len(SOURCES)] for i in range(100)]
+    done = tfm(model, "--engine", "torch", "--batch-tokens", "40", *words, stdin="".join(f"{line}\n" for line in lines))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [ANSWERS[i % len(ANSWERS)] for i in range(100)]
+
+
 def test_the_first_time_converts_and_says_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(GOLDEN, folder, ignore=shutil.ignore_patterns("ctranslate2"))
@@ -161,8 +169,8 @@ def test_a_broken_package_is_told_and_torch_translates(model: Path, tmp_path: Pa
     ("words", "message"),
     [
         (("--workers", "0"), "--workers"),
-        (("--workers", "2", "--sample"), "--workers"),
-        (("--engine", "torch", "--workers", "2"), "--workers"),
+        (("--engine", "torch", "--workers", "2", "--batch-size", "1"), "--workers"),
+        (("--engine", "torch", "--workers", "2", "--threads", "1"), "--workers"),
         (("--engine", "ctranslate2", "--device", "cuda"), "CPU"),
         (("--engine", "ctranslate"), "Did you mean ctranslate2"),
     ],

@@ -37,7 +37,7 @@ class MachineOptions:
     )
     workers: int | None = option(
         None,
-        "ctranslate2: batches translated at once, which share the threads (default: one a thread, with batches of 1 line one).",
+        "On a CPU: batches translated at once, which share the threads (default: one a thread, with batches of 1 line one).",
         minimum=1,
         group=MACHINE,
     )
@@ -64,7 +64,7 @@ def open_translator(wish: "Wish", machine: MachineOptions, screen: Screen, one_b
             if machine.engine == "ctranslate2":
                 raise TfmError(error.what, where=error.where, fix="Use --engine torch.") from error
             screen.say(f"Engine: torch, since CTranslate2 does not take this model: {error.what}.")
-    return _open_torch(wish, machine, screen)
+    return _open_torch(wish, machine, screen, one_by_one)
 
 
 def _is_for_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> bool:
@@ -99,6 +99,38 @@ def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one
 
     precision = "float32" if machine.precision == "auto" else machine.precision
     threads = thread_count(machine.threads)
+    workers, each = _shared_out(threads, machine, one_by_one)
+    if one_by_one and precision == "int8" and machine.threads is None:
+        each = 1  # the products of one line are small in int8, too small to share out
+    engine, tokenizers = ctranslate2.load(wish.folders[0], precision, workers, each, screen.detail)
+    screen.detail(f"Model: {wish.folders[0]}; cpu, {precision}, {max(threads, workers)} threads.")
+    screen.detail(f"Engine: ctranslate2; {workers} workers with {each} threads each.")
+    return Translator(engine, tokenizers)
+
+
+def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool) -> "Translator":
+    from tfm_cli.device import pick_device, pick_precision, set_threads
+    from tfm_cli.engines import pytorch
+    from tfm_cli.threads import thread_count
+    from tfm_cli.translator import Translator
+
+    device, workers, threads = pick_device(machine.device), 1, thread_count(machine.threads)
+    if device.type == "cpu":
+        workers, threads = _shared_out(threads, machine, one_by_one)
+    elif machine.workers is not None:
+        raise TfmError(f"{device} translates one batch at a time", where="--workers", fix="Leave it out.")
+    set_threads(threads)
+    engine, tokenizers = pytorch.load(wish.folders, str(device), machine.precision, workers)
+    precision = machine.precision
+    if precision != "int8":
+        precision = str(pick_precision(precision, device)).removeprefix("torch.")
+    screen.detail(f"Model: {', '.join(wish.folders)}; {device}, {precision}.")
+    screen.detail(f"Engine: torch; {workers} workers with {threads} threads each.")
+    return Translator(engine, tokenizers)
+
+
+def _shared_out(threads: int, machine: MachineOptions, one_by_one: bool) -> tuple[int, int]:
+    """How many batches are translated at once, and how many of the threads each has."""
     if machine.workers and one_by_one:
         raise TfmError("lines come one at a time, so there is no second batch", where="--workers", fix="Leave it out.")
     if machine.workers and machine.threads and machine.workers > machine.threads:
@@ -106,27 +138,4 @@ def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one
             f"{machine.workers} workers cannot share {machine.threads} threads", where="--workers", fix="Lower it."
         )
     workers = machine.workers or (1 if one_by_one else threads)
-    threads = max(threads, workers)
-    each = threads // workers
-    if one_by_one and precision == "int8" and machine.threads is None:
-        each = 1  # the products of one line are small in int8, too small to share out
-    engine, tokenizers = ctranslate2.load(wish.folders[0], precision, workers, each, screen.detail)
-    screen.detail(f"Model: {wish.folders[0]}; cpu, {precision}, {threads} threads.")
-    screen.detail(f"Engine: ctranslate2; {workers} workers with {each} threads each.")
-    return Translator(engine, tokenizers)
-
-
-def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> "Translator":
-    if machine.workers is not None:
-        raise TfmError("torch translates one batch at a time", where="--workers", fix="Leave it out.")
-    from tfm_cli.device import pick_precision, set_threads
-    from tfm_cli.engines import pytorch
-    from tfm_cli.translator import Translator
-
-    threads = set_threads(machine.threads)
-    engine, tokenizers = pytorch.load(wish.folders, machine.device, machine.precision)
-    precision = machine.precision
-    if precision != "int8":
-        precision = str(pick_precision(precision, engine.device)).removeprefix("torch.")
-    screen.detail(f"Model: {', '.join(wish.folders)}; {engine.device}, {precision}, {threads} threads.")
-    return Translator(engine, tokenizers)
+    return workers, max(1, threads // workers)

@@ -19,12 +19,10 @@ from tfm_cli.transformer.hypothesis import Hypothesis
 
 
 class TorchEngine:
-    """One family, or an ensemble of several, on a device."""
+    """One family, or an ensemble of several, on a device, used by so many threads at once."""
 
-    workers = 1
-
-    def __init__(self, family: Family, device: torch.device | str = "cpu") -> None:
-        self.family, self.device = family, torch.device(device)
+    def __init__(self, family: Family, device: torch.device | str = "cpu", workers: int = 1) -> None:
+        self.family, self.device, self.workers = family, torch.device(device), workers
 
     @property
     def default_options(self) -> Any:
@@ -38,7 +36,7 @@ class TorchEngine:
 
 
 def load(
-    folders: Sequence[str | Path], device: str = "auto", precision: str = "float32"
+    folders: Sequence[str | Path], device: str = "auto", precision: str = "float32", workers: int = 1
 ) -> tuple[TorchEngine, Tokenizers]:
     """Read model folders; see `tfm_cli.translator.Translator.load`."""
     place, is_int8 = pick_device(device), precision == "int8"
@@ -48,7 +46,7 @@ def load(
     models = [load_model(each, place, dtype) for each in folders]
     for model in models if is_int8 else ():
         quantise(model.family)
-    return TorchEngine(_together(models, folders), place), models[0].tokenizers
+    return TorchEngine(_together(models, folders), place, workers), models[0].tokenizers
 
 
 def _together(models: Sequence[Model], folders: Sequence[str | Path]) -> Family:

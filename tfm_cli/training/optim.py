@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from tfm_cli.errors import TfmError
 from tfm_cli.training.muon import Muon, hidden_matrices
 from tfm_cli.training.options import LearningOptions
 
@@ -144,7 +145,13 @@ class MixedPrecisionOptimizer:
         return {name: tensor.cpu().clone() for name, tensor in state.items()}
 
     def load(self, state: dict[str, Tensor], updates: int) -> None:
-        """Take up a saved `state`."""
+        """Take up a saved `state`.
+
+        Raises:
+            TfmError: it is another optimizer's.
+        """
+        if (self.muon is not None) != ("momentum" in state):
+            raise TfmError("the run was begun with another optimizer", where="--optimizer", fix="Name that one.")
         self.master.copy_(state["master"])
         if self.options.ema:
             self.average.copy_(state["average"])

@@ -31,9 +31,10 @@ class Sinusoidal(nn.Module):
 
     def forward(self, length: int, start: int = 0) -> Tensor:
         """[length, D] in the dtype and on the device of the module."""
-        if start + length > len(self.table):
-            self.table = sinusoids(2 * (start + length), self.dim).to(self.table)
-        return self.table[start : start + length]
+        table = self.table
+        if start + length > len(table):  # by its own name: another thread may put a shorter one in place
+            table = self.table = sinusoids(2 * (start + length), self.dim).to(table)
+        return table[start : start + length]
 
 
 class Learned(nn.Module):

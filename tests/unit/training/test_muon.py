@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tfm_cli.errors import TfmError
 from tfm_cli.training.muon import ADAM_SIZE, MOMENTUM, POLAR_STEPS, Muon, hidden_matrices, orthogonalise
 from tfm_cli.training.optim import MixedPrecisionOptimizer
 from tfm_cli.training.options import LearningOptions
@@ -112,3 +113,12 @@ def test_all_but_the_matrices_move_as_with_adam() -> None:
 def test_a_network_without_layers_is_trained_by_adam() -> None:
     module = nn.Linear(3, 3)
     assert MixedPrecisionOptimizer(module, LearningOptions(optimizer="muon")).muon is None
+
+
+def test_a_state_of_another_optimizer_is_refused() -> None:
+    adam, muon = (
+        MixedPrecisionOptimizer(Transformer(TINY, 11, 11), LearningOptions(optimizer=n)) for n in ("adam", "muon")
+    )
+    for one, other in ((adam, muon), (muon, adam)):
+        with pytest.raises(TfmError, match="another optimizer"):
+            one.load(other.state(), 3)
