@@ -26,7 +26,17 @@ def test_every_option_written_in_a_document_exists(document: Path) -> None:
     # torchrun's
     known |= {"--standalone", "--nproc-per-node", "--nnodes", "--rdzv-id", "--rdzv-backend", "--rdzv-endpoint"}
     known |= {"--max-restarts"}
-    known |= {"--rounds", "--seconds", "--warm-up", "--peers", "--growth"}  # those of benchmarks/
+    known |= {
+        "--rounds",
+        "--seconds",
+        "--warm-up",
+        "--peers",
+        "--growth",
+        "--eole",
+        "--eole-length",
+        "--skip",
+        "--epochs",
+    }  # those of benchmarks/
     written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text(encoding="utf-8")))
     assert written <= known
 

@@ -104,7 +104,7 @@ class Trainer:
         self.optimizer.load(tensors, self.progress.step - self.progress.skipped)
         if not restore_random_state(tensors, self.learner.device, self.world.rank):  # a rank that there was not before
             torch.manual_seed(seed_of_rank(self.options.seed + self.progress.step, self.world.rank))
-        self.saved_step, self.rhythm.cost = self.progress.step, self.progress.validation_seconds
+        self.saved_step = self.progress.step
         self.earlier_seconds = self.progress.seconds
         self._take_up_epoch()
 
@@ -126,6 +126,7 @@ class Trainer:
         self.watcher.started(self._start_report())
         self.meter.reset()
         self._agree_on_time()
+        self.rhythm.cost = self.progress.validation_seconds
         self.rhythm.looked_at = self.rhythm.saved_at = self.seconds
         with Interrupt(self.watcher.warned, self.world.give_up if self.world.is_launched else None) as interrupt:
             reason = self.ended()
