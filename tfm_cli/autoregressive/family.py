@@ -12,7 +12,6 @@ from tfm_cli.autoregressive.writers import mean_log_probs
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
 from tfm_cli.transformer.consistency import consistency_loss
 from tfm_cli.transformer.family import Family
-from tfm_cli.transformer.hypothesis import length_normalised
 from tfm_cli.transformer.loss import projection_loss
 from tfm_cli.transformer.network import Transformer
 from tfm_cli.transformer.packing import Packing
@@ -98,6 +97,4 @@ def forced_log_probs(network: Transformer, batch: Batch) -> Tensor:
 def _hypothesis(ids: list[int], terms: list[float], length_penalty: float) -> Hypothesis:
     length = sum(i != PAD for i in ids)
     finished = length > 0 and ids[length - 1] == END
-    log_prob = sum(terms[:length])
-    score = length_normalised(log_prob, length, length_penalty)
-    return Hypothesis(ids[: length - finished], score, log_prob, terms[:length], finished)
+    return Hypothesis.of(ids[: length - finished], terms[:length], finished, length_penalty)

@@ -8,7 +8,7 @@ from torch import Tensor
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.autoregressive.rules import NEVER, Rules
 from tfm_cli.autoregressive.writers import Writers
-from tfm_cli.transformer.hypothesis import Hypothesis, length_normalised
+from tfm_cli.transformer.hypothesis import Hypothesis
 from tfm_cli.transformer.special import BEGIN, END
 
 
@@ -43,6 +43,4 @@ def _read(tokens: list[int], terms: list[float], cap: int, length_penalty: float
     finished = length > 0 and tokens[length - 1] == END
     if not finished and length < cap:
         return Hypothesis([], NEVER, NEVER, [], finished=False)
-    log_prob = sum(terms[:length])
-    score = length_normalised(log_prob, length, length_penalty)
-    return Hypothesis(tokens[: length - finished], score, log_prob, terms[:length], finished)
+    return Hypothesis.of(tokens[: length - finished], terms[:length], finished, length_penalty)

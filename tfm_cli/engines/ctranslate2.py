@@ -13,7 +13,7 @@ from tfm_cli.engines.engine import Sentences
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import read_config, read_tokenizers
 from tfm_cli.text.tokenizer import Tokenizer, Tokenizers
-from tfm_cli.transformer.hypothesis import Hypothesis, length_normalised
+from tfm_cli.transformer.hypothesis import Hypothesis
 from tfm_cli.transformer.special import BEGIN, BLANK, END, MASK, NAMES, PAD
 
 PRECISIONS = {"float32": "float32", "int8": "int8_float32"}  # what a user calls them, and what CTranslate2 does
@@ -178,8 +178,4 @@ def _cap(source: list[int], prefix: list[int], options: DecodeOptions) -> int:
 
 
 def _hypothesis(tokens: list[int], terms: Sequence[float], finished: bool, options: DecodeOptions) -> Hypothesis:
-    terms = list(terms[: len(tokens) + finished])
-    log_prob = sum(terms)
-    return Hypothesis(
-        tokens, length_normalised(log_prob, len(terms), options.length_penalty), log_prob, terms, finished
-    )
+    return Hypothesis.of(tokens, list(terms[: len(tokens) + finished]), finished, options.length_penalty)

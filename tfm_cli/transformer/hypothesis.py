@@ -18,6 +18,12 @@ class Hypothesis:
     token_log_probs: list[float]
     finished: bool = True
 
+    @classmethod
+    def of(cls, tokens: list[int], terms: list[float], finished: bool, length_penalty: float) -> "Hypothesis":
+        """The hypothesis of tokens and their log-probabilities, END's behind them where it is finished."""
+        log_prob = sum(terms)
+        return cls(tokens, length_normalised(log_prob, len(terms), length_penalty), log_prob, terms, finished)
+
 
 def length_normalised(log_prob: float, length: int, length_penalty: float) -> float:
     """The score that ranks hypotheses: ``log_prob / length^length_penalty``, ``length`` in tokens with END."""
