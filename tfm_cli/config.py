@@ -168,6 +168,10 @@ class Settings:
                 found += [name for name in names if self.origin(name) in ("project", "file", "command line")]
         return found
 
+    def typed(self) -> list[str]:
+        """The options that came by the command line, by field name."""
+        return [name for name, origin in self._origins.items() if origin == "command line"]
+
     def place(self, field_name: str) -> str:
         """Where the user wrote an option, for a message: the file, table and key, or the option's name."""
         name, table = _hyphens(field_name), {"file": self.command, "project": "project"}.get(self.origin(field_name))

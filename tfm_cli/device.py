@@ -55,11 +55,16 @@ def _named_device(name: str) -> torch.device:
     return device
 
 
-def pick_precision(name: str, device: torch.device) -> torch.dtype:
-    """``auto`` takes bfloat16 where the hardware multiplies it natively, float32 elsewhere (emulation is slower)."""
+def precision_name(name: str, device: torch.device) -> str:
+    """``auto`` is bfloat16 where the hardware multiplies it natively, float32 elsewhere (emulation is slower)."""
     if name == "auto":
-        return torch.bfloat16 if has_native_bfloat16(device) else torch.float32
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
+        return "bfloat16" if has_native_bfloat16(device) else "float32"
+    return name
+
+
+def pick_precision(name: str, device: torch.device) -> torch.dtype:
+    """The float type that `precision_name` names."""
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision_name(name, device)]
 
 
 def has_native_bfloat16(device: torch.device) -> bool:

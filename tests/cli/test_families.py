@@ -168,6 +168,21 @@ def test_resumes_with_the_settings_it_was_begun_with(folder: Path, capsys: pytes
     assert (config["settings"]["length"], config["settings"]["glancing"]) == ("predict", True)
 
 
+def test_what_was_typed_outlasts_the_project_file_when_a_run_is_resumed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("tfm.toml").write_text("[train]\ndropout = 0.1\nmax-steps = 4\nlog-every = 2\n", encoding="utf-8")
+    words = ["train", "--data", str(folder / "data"), "--output", "typed", "--device", "cpu", "--threads", "1"]
+    assert app.run([*words, "--preset", "tiny", "--dropout", "0.3", "--max-steps", "2", "--quiet"]) == 0
+    Path("tfm.toml").write_text("[train]\ndropout = 0.1\nmax-steps = 4\nlog-every = 1\n", encoding="utf-8")
+    assert app.run([*words, "--resume", "--max-steps", "3"]) == 0
+    told = capsys.readouterr().err.replace("\n", " ")
+    assert "--dropout stays 0.3, as it was typed; tfm.toml: [train] dropout (0.1) gives way to it." in told
+    assert "--max-steps stays" not in told
+    kept = json.loads(Path("typed/training.json").read_text())
+    assert (kept["shape"]["dropout"], kept["validation"]["log_every"], kept["max_steps"]) == (0.3, 1, 3)
+
+
 def test_what_was_taken_from_a_teacher_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "--family", "oneshot", "--data", str(folder / "data"), "--output", "student", *SIZE, *MACHINE]
     assert app.run([*words, "--init-from", str(folder / "autoregressive")]) == 0

@@ -109,7 +109,7 @@ def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one
 
 
 def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool) -> "Translator":
-    from tfm_cli.device import pick_device, pick_precision, set_threads
+    from tfm_cli.device import pick_device, precision_name, set_threads
     from tfm_cli.engines import pytorch
     from tfm_cli.threads import thread_count
     from tfm_cli.translator import Translator
@@ -121,10 +121,7 @@ def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_on
         raise TfmError(f"{device} translates one batch at a time", where="--workers", fix="Leave it out.")
     set_threads(threads)
     engine, tokenizers = pytorch.load(wish.folders, str(device), machine.precision, workers)
-    precision = machine.precision
-    if precision != "int8":
-        precision = str(pick_precision(precision, device)).removeprefix("torch.")
-    screen.detail(f"Model: {', '.join(wish.folders)}; {device}, {precision}.")
+    screen.detail(f"Model: {', '.join(wish.folders)}; {device}, {precision_name(machine.precision, device)}.")
     screen.detail(f"Engine: torch; {workers} workers with {threads} threads each.")
     return Translator(engine, tokenizers)
 

@@ -31,9 +31,9 @@ def run(settings: Settings, screen: Screen) -> None:
     from tfm_cli.training.setup import Sitting, prepare
 
     with joined(settings[RunOptions].device) as world:
-        options, learning, validation, shape, nonautoregressive = _sections(settings, world)
+        options, learning, validation, shape, nonautoregressive = _sections(settings, world, screen)
         refuse_others(settings, options.family)
-        sitting = Sitting([ScreenWatcher(screen)], began, world)
+        sitting = Sitting([ScreenWatcher(screen)], began, world, settings.typed())
         trainer = prepare(options, learning, validation, shape, nonautoregressive, sitting)
         if world.is_first and options.preset == AUTO and not trainer.progress.step:
             _tell_recipe(settings, screen)
@@ -58,10 +58,10 @@ def _tell_recipe(settings: Settings, screen: Screen) -> None:
 
 
 def _sections(
-    settings: Settings, world: "World"
+    settings: Settings, world: "World", screen: Screen
 ) -> tuple[RunOptions, LearningOptions, ValidationOptions, Shape, NonAutoregressiveOptions]:
-    """The options; where a run is resumed, what is not given is as it was."""
-    from tfm_cli.training.standing import saved_options
+    """The options; where a run is resumed, what is not given is as it was, and so is what was once typed and is not now."""
+    from tfm_cli.training.standing import TYPED, saved_options
 
     run, learning, validation = settings[RunOptions], settings[LearningOptions], settings[ValidationOptions]
     sections = run, learning, validation, settings[Shape], settings[NonAutoregressiveOptions]
@@ -69,6 +69,15 @@ def _sections(
         return sections
     saved = world.share(saved_options(run.output) if world.is_first else {})
     kept = {name: value for name, value in saved.items() if settings.origin(name) in ("default", "preset")}
+    written = settings.as_dict()
+    for name in saved.get(TYPED, ()):
+        if settings.origin(name) == "file" and name in saved:
+            kept[name], option = saved[name], name.replace("_", "-")
+            if world.is_first and written[option] != saved[name]:
+                place = settings.place(name)
+                screen.say(
+                    f"--{option} stays {saved[name]}, as it was typed; {place} ({written[option]}) gives way to it."
+                )
 
     def as_it_was(section: T) -> T:
         return replace(section, **{f.name: kept[f.name] for f in fields(section) if f.name in kept})  # type: ignore[type-var, arg-type]

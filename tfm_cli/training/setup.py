@@ -29,6 +29,7 @@ from tfm_cli.training.standing import (
     CONFIGURATION,
     EVENTS,
     LOG,
+    TYPED,
     check_same_run,
     clear,
     refuse_differences,
@@ -49,12 +50,14 @@ SITTING = ("resume", "overwrite", "device", "threads", "output", "data", "init_f
 class Sitting:
     """What one start of a run brings along besides options.
 
-    ``watchers`` hear of it besides the log file; ``began`` is the moment on `time.monotonic` from which its minutes count.
+    ``watchers`` hear of it besides the log file; ``began`` is the moment on `time.monotonic` from which its minutes count;
+    ``typed`` names the options that came by the command line: in later sittings they outlast what a project file says.
     """
 
     watchers: Sequence[Watcher] = ()
     began: float | None = None
     world: World = field(default_factory=World)
+    typed: Sequence[str] = ()
 
 
 def prepare(
@@ -101,6 +104,7 @@ def prepare(
         "precision": str(dtype).removeprefix("torch."),
         "data_fingerprint": data.fingerprint,
         "processes": world.size,
+        TYPED: sorted({*sitting.typed, *before.get(TYPED, ())}),
     }
     torch.manual_seed(options.seed)
     model = _fresh_model(data, options, shape, learning, configuration, before)

@@ -14,6 +14,7 @@ from tfm_cli.training.distributed import World
 from tfm_cli.training.options import RunOptions
 
 LOG, EVENTS, CONFIGURATION = "log.jsonl", "tensorboard", "training.json"
+TYPED = "typed"  # in the configuration: names of the options that came by the command line
 # Another value of these would make it another run; what else differs is obeyed, and told where the learning depends on it.
 FIXED = ("preset", "shape", "seed", "family", "data_fingerprint", "nonautoregressive")
 
