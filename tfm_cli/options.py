@@ -4,6 +4,7 @@ The same field is a key in ``tfm.toml``, an option of a command and an argument 
 are written once, where the code that obeys it lives. This module imports nothing heavy, so that ``tfm --help`` stays quick.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -62,9 +63,9 @@ def check(options: object) -> None:
         for number in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
             if isinstance(number, bool) or not isinstance(number, int | float):
                 continue
+            if not math.isfinite(number):
+                raise TfmError(f"a finite number is needed, not {number}", where=name)
             if spec.minimum is not None and number < spec.minimum:
                 raise TfmError(f"{number} is below the smallest value allowed, {spec.minimum:g}", where=name)
             if spec.maximum is not None and number > spec.maximum:
                 raise TfmError(f"{number} is above the largest value allowed, {spec.maximum:g}", where=name)
-            if number != number:
-                raise TfmError("a number is needed, not NaN", where=name)

@@ -17,8 +17,9 @@ import pytest
 from tests.toys import reverse
 from tfm_cli.cli import app
 from tfm_cli.cli.render import Screen
-from tfm_cli.cli.translate import Warnings, written
+from tfm_cli.cli.translate import Warnings
 from tfm_cli.errors import TfmError
+from tfm_cli.files import written
 
 MODEL = Path(__file__).parents[1] / "golden" / "v1"
 COMMAND = [sys.executable, "-m", "tfm_cli", "translate", "--model", str(MODEL), "--device", "cpu"]

@@ -10,6 +10,7 @@ from tfm_cli.model import build_family
 from tfm_cli.nonautoregressive.family import NonAutoregressive
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions, NonAutoregressiveOptions
 from tfm_cli.transformer.batch import Batch, pad
+from tfm_cli.transformer.dropout import Dropout, keep_mask
 from tfm_cli.transformer.shape import Shape
 from tfm_cli.transformer.special import BEGIN, BLANK, END, MASK, PAD
 
@@ -102,14 +103,49 @@ def test_the_loss_of_a_batch_is_the_sum_of_its_pairs(
 
 
 @every_case
-def test_packed_batches_have_the_loss_of_padded_ones(
-    name: str, settings: dict[str, Any], decode: dict[str, Any]
+def test_packed_batches_have_the_loss_and_gradients_of_padded_ones(
+    name: str, settings: dict[str, Any], decode: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    family = made(name, settings).eval()
-    padded = Batch.of(sources(6), sources(6)[::-1])
-    assert _figure(family.loss(padded.packed(), 1.0), "sum") == pytest.approx(
-        _figure(family.loss(padded, 1.0), "sum"), rel=1e-5
-    )
+    family, batch = made(name, settings).train(), Batch.of([*sources(6), [7, END]], [*sources(6)[::-1], [END]])
+    for module in family.modules():
+        if isinstance(module, Dropout):
+            module.p = 0.0
+    packed = _learnt(family, batch.packed())
+    monkeypatch.setattr(family, "encode", lambda batch: family.network.encode(batch.source))
+    padded = _learnt(family, batch)
+    assert packed.keys() == padded.keys()
+    for figure, value in padded.items():
+        torch.testing.assert_close(packed[figure], value, rtol=1e-3, atol=1e-4, msg=figure)
+
+
+def _learnt(family: NonAutoregressive, batch: Batch) -> dict[str, torch.Tensor]:
+    """Loss, negative log-likelihood and all gradients."""
+    family.zero_grad()
+    torch.manual_seed(3)
+    report = family.loss(batch, 0.0)
+    report.sum.backward()
+    gradients = {name: p.grad for name, p in family.named_parameters() if p.grad is not None}
+    return {"sum": report.sum.detach(), "nll": report.parts["nll"].detach(), **gradients}
+
+
+@pytest.mark.parametrize(("name", "settings"), [(name, given) for name, given, _ in CASES if "glancing" in given])
+def test_the_pass_that_learns_has_the_dropout_of_the_first_look(
+    name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family, masks = made(name, settings).train(), []
+
+    def noted(shape: torch.Size, p: float) -> tuple[torch.Tensor, float]:
+        masks.append(keep_mask(shape, p)[0])
+        return masks[-1], 1.0
+
+    batch = Batch.of(sources(6), sources(6)[::-1])
+    encoded = family.encode(batch)
+    monkeypatch.setattr(family, "encode", lambda batch: encoded)
+    monkeypatch.setattr("tfm_cli.transformer.dropout.keep_mask", noted)
+    family.loss(batch, 0.0)
+    half = len(masks) // 2
+    assert half >= 2 * SHAPE.decoder_layers
+    assert all(torch.equal(first, second) for first, second in zip(masks[:half], masks[half:], strict=True))
 
 
 @every_case

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.cli.files import check_no_input, write_whole
 from tfm_cli.cli.init import guess_language
 from tfm_cli.cli.machine import MachineOptions, open_translator
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
 from tfm_cli.families import family_entry, that_obey
+from tfm_cli.files import check_no_input, write_whole
 from tfm_cli.folder import read_config
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
 from tfm_cli.options import check, option

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
-from tfm_cli.cli.files import write_whole
 from tfm_cli.cli.options import DemoOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import FILE_NAME, Settings
 from tfm_cli.errors import TfmError
+from tfm_cli.files import write_whole
 
 SHOWCASE = "showcase"
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.families import decoding, family_of
-from tfm_cli.cli.files import check_no_input, write_whole
 from tfm_cli.cli.init import guess_language
 from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.options import EvalOptions
@@ -18,6 +17,7 @@ from tfm_cli.cli.translate import as_text
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
 from tfm_cli.evaluation.options import EvaluateOptions
+from tfm_cli.files import check_no_input, write_whole
 from tfm_cli.text.corpus import read_lines
 
 if TYPE_CHECKING:

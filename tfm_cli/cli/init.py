@@ -7,11 +7,11 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from tfm_cli.cli.files import write_whole
 from tfm_cli.cli.options import InitOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import FILE_NAME, Settings
 from tfm_cli.errors import TfmError
+from tfm_cli.files import write_whole
 from tfm_cli.keys import toml_value
 from tfm_cli.options import AUTO
 from tfm_cli.recipes import vocabulary

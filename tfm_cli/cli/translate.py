@@ -3,22 +3,19 @@
 import json
 import math
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from tfm_cli.cli.families import decoding, family_of
-from tfm_cli.cli.files import check_no_input
 from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.rerank import open_ranked
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.config import Settings
-from tfm_cli.errors import TfmError
+from tfm_cli.files import check_no_input, written
 from tfm_cli.text.corpus import check_exists, read_lines, read_pairs
 
 if TYPE_CHECKING:
@@ -194,40 +191,6 @@ def _check_files(options: TranslateOptions) -> None:
     for name in files:
         check_exists(name)
     check_no_input(options.output, files)
-
-
-@contextmanager
-def written(path: str) -> Iterator[TextIO]:
-    """A stream whose text is in the file ``path`` once all is written; where that fails, the file is as it was.
-
-    ``-`` is stdout. That, and what is no regular file (a pipe, a device), is written to at once.
-
-    Raises:
-        TfmError: ``path`` cannot be written.
-    """
-    if path == "-":
-        yield sys.stdout
-        return
-    final = Path(path)
-    is_whole = final.is_file() or not final.exists()
-    if is_whole:
-        final = final.resolve()  # what a link points to is replaced, not the link
-    fresh = final.with_name(f".{final.name}.new") if is_whole else final
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        file = fresh.open("w", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise TfmError(f"cannot be written: {error.strerror}", where=path) from None
-    try:
-        with file:
-            yield file
-        if is_whole:
-            if final.exists():
-                shutil.copymode(final, fresh)
-            fresh.replace(final)
-    finally:
-        if is_whole:
-            fresh.unlink(missing_ok=True)
 
 
 def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Translator":

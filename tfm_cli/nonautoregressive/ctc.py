@@ -75,8 +75,8 @@ class Ctc(NonAutoregressive):
             weight, slots = self.network.output_weight, real.sum(1)
             aligned = ctc_align(needed_logits(on_grid(states, real), weight, with_blank(target)), target, slots)
             wrong = torch.zeros_like(real).masked_scatter(real, errs(states, weight, aligned[real], SAID))
-        real = real & (needed_slots(target) <= slots)[:, None]
-        shown = choose(revealed(part, (wrong & real).sum(1)), real)
+            real = real & (needed_slots(target) <= slots)[:, None]
+            shown = choose(revealed(part, (wrong & real).sum(1)), real)
         return torch.where(shown, aligned, ids)
 
     # -- use

@@ -94,7 +94,7 @@ class Dag(NonAutoregressive):
             known = known & (lengths + 2 <= vertices)[:, None]
             aligned = grid.gather(1, path[..., None].expand(-1, -1, grid.shape[2]))[known]
             wrong = known.masked_scatter(known, errs(aligned, weight, target[known], (*CONTROLS, END)))
-        shown = choose(revealed(part, wrong.sum(1)), known)
+            shown = choose(revealed(part, wrong.sum(1)), known)
         sentence, token = shown.nonzero(as_tuple=True)
         ids, said = ids.clone(), torch.full_like(ids, -1)
         ids[sentence, path[shown]] = target[shown]

@@ -50,7 +50,10 @@ def choose(count: Tensor, among: Tensor) -> Tensor:
 
 @contextmanager
 def first_look(device: torch.device) -> Iterator[None]:
-    """Compute without gradient, and give back every random number drawn: the pass after it has the same dropout."""
+    """Compute without gradient, and give back every random number drawn.
+
+    The pass right after it has the same dropout, so what is shown is chosen inside too.
+    """
     others = [] if device.type == "cpu" else [device]
     kind = "cuda" if device.type == "cpu" else device.type
     with torch.random.fork_rng(others, device_type=kind), torch.no_grad():

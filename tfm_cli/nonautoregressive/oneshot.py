@@ -109,7 +109,7 @@ class OneShot(NonAutoregressive):
             with first_look(target.device):
                 states = self.states(ids, memory, real)[known[real]]
                 wrong = known.masked_scatter(known, errs(states, self.network.output_weight, target[known], forbidden))
-            shown = choose(revealed(part, wrong.sum(1)), known)
+                shown = choose(revealed(part, wrong.sum(1)), known)
             ids, target = torch.where(shown, target, ids), target.masked_fill(shown, PAD)
         return self.states(ids, memory, real), target[real]
 

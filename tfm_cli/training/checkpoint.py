@@ -26,8 +26,8 @@ class Progress:
     """Where a run stands: enough, with the tensors, to go on as if it had never stopped.
 
     ``batch`` counts the batches of this epoch that are done, of a plan made with ``batch_tokens`` and ``multiple``; ``seconds``
-    is training time, sittings added up, and ``validation_seconds`` what the last validation took; ``halved`` and ``unfit`` are
-    what memory did not suffice for (see `Learner`).
+    is training time, sittings added up, and ``validation_seconds`` what the last validation, at ``looked_step``, took;
+    ``halved`` and ``unfit`` are what memory did not suffice for (see `Learner`).
     """
 
     step: int = 0
@@ -41,6 +41,7 @@ class Progress:
     multiple: int = 0
     seconds: float = 0.0
     validation_seconds: float = 0.0
+    looked_step: int = 0
     best: float | None = None
     best_by: str = ""
     best_step: int = 0

@@ -16,6 +16,7 @@ from tfm_cli.data.storage import Split
 from tfm_cli.device import pick_device, pick_precision, set_threads
 from tfm_cli.errors import TfmError
 from tfm_cli.families import family_entry
+from tfm_cli.files import write_whole
 from tfm_cli.model import Model, build_family, take_weights
 from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
 from tfm_cli.options import AUTO
@@ -36,6 +37,7 @@ from tfm_cli.training.standing import (
     refuse_occupied,
     saved,
     started_again,
+    sweep,
 )
 from tfm_cli.training.trainer import Trainer, seed_of_rank
 from tfm_cli.training.validation import Validator
@@ -104,11 +106,11 @@ def prepare(
         "precision": str(dtype).removeprefix("torch."),
         "data_fingerprint": data.fingerprint,
         "processes": world.size,
-        TYPED: sorted({*sitting.typed, *before.get(TYPED, ())}),
     }
     torch.manual_seed(options.seed)
     model = _fresh_model(data, options, shape, learning, configuration, before)
     refuse_differences(configuration, world)
+    configuration[TYPED] = sorted({*sitting.typed, *before.get(TYPED, ())} - {*SITTING})
     for parameter in model.family.parameters():  # another machine's torch might draw others
         world.spread(parameter.data)
     learner = Learner(model, learning, device, dtype)
@@ -132,8 +134,9 @@ def prepare(
     if world.is_first:
         if options.overwrite and not options.resume:
             clear(output)
+        sweep(output)
         output.mkdir(parents=True, exist_ok=True)
-        (output / CONFIGURATION).write_text(json.dumps(configuration, indent=2) + "\n", encoding="utf-8")
+        write_whole(output / CONFIGURATION, json.dumps(configuration, indent=2) + "\n")
         world.begins(str(output.resolve()))
     return trainer
 

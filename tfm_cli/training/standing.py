@@ -90,11 +90,16 @@ def clear(output: Path) -> None:
     """Delete a run's files and nothing else."""
     for name in ("checkpoints", EVENTS):
         shutil.rmtree(output / name, ignore_errors=True)
-    for leftover in output.glob(".saving-*"):
-        shutil.rmtree(leftover)
+    sweep(output)
     tokenizers = [path.name for path in output.glob("*tokenizer.json")]
     for name in (CONFIG, WEIGHTS, CARD, LOG, CONFIGURATION, *tokenizers):
         (output / name).unlink(missing_ok=True)
+
+
+def sweep(output: Path) -> None:
+    """Delete what a process that was killed while it saved has left."""
+    for leftover in output.glob(".saving-*"):
+        shutil.rmtree(leftover)
 
 
 def check_same_run(

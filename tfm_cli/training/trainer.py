@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from tfm_cli.errors import Interrupted, TfmError
 from tfm_cli.model import save_model
@@ -148,7 +149,7 @@ class Trainer:
             if self.stopping:
                 self._save()
                 raise Interrupted(f"stopped at step {self.progress.step:,}; saved, continue with --resume")
-            if self.saved_step != self.progress.step:
+            if self.progress.looked_step != self.progress.step:
                 self._look()
         return Outcome(reason or "", self.progress)
 
@@ -228,8 +229,10 @@ class Trainer:
         paused = time.monotonic()
         if self.validator is not None and self.world.is_first:
             self._validate(self.validator)
+        self.progress.looked_step = self.progress.step
         self.progress = Progress(**self.world.share(asdict(self.progress)))
         self.rhythm.cost = self.progress.validation_seconds
+        self.saved_step = -1  # what was saved of this step did not know of the look
         self._save()
         self._agree_on_time()
         self.rhythm.looked_at = self.seconds
@@ -280,9 +283,20 @@ class Trainer:
             "scores": {"loss": validated.loss, **validated.scores} if validated else {},
         }
         weights = self.learner.weights
-        self.checkpoints.save(model, weights, progress, self.optimizer.state() | states, self.run_configuration)
+        # The model first: a run that is killed between the two goes on before this step and writes both again.
         if progress.best_step in (progress.step, 0):
-            save_model(self.output, model, weights)
+            self._write_model(weights)
+        self.checkpoints.save(model, weights, progress, self.optimizer.state() | states, self.run_configuration)
+
+    def _write_model(self, weights: dict[str, torch.Tensor]) -> None:
+        try:
+            save_model(self.output, self.model, weights)
+        except (OSError, SafetensorError) as error:
+            raise TfmError(
+                f"the model cannot be saved ({error})",
+                where=str(self.output),
+                fix="Make room, then continue with --resume.",
+            ) from error
 
     def _start_report(self) -> StartReport:
         return StartReport(
