@@ -183,6 +183,12 @@ def test_what_was_typed_outlasts_the_project_file_when_a_run_is_resumed(
     assert (kept["shape"]["dropout"], kept["validation"]["log_every"], kept["max_steps"]) == (0.3, 1, 3)
 
 
+@pytest.mark.parametrize("other", ["--overwrite", "--init-from"])
+def test_what_contradicts_resume_is_refused(other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["train", "--resume", other, *(["teacher"] if other == "--init-from" else [])]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {other}:")
+
+
 def test_what_was_taken_from_a_teacher_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "--family", "oneshot", "--data", str(folder / "data"), "--output", "student", *SIZE, *MACHINE]
     assert app.run([*words, "--init-from", str(folder / "autoregressive")]) == 0

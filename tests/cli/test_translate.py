@@ -207,3 +207,35 @@ def test_an_output_keeps_its_link_and_its_rights_and_a_device_stays_one(tmp_path
     with pytest.raises(TfmError, match="cannot be written"), written(str(tmp_path)):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "link"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--score", "in", "--beam", "3"], "--beam: --score searches nothing"),
+        (["--score", "in", "--sample"], "--sample: --score searches nothing"),
+        (["--score", "short"], "in has 2 lines and short has 1"),
+        (["--target-prefix", "short"], "in has 2 lines and short has 1"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in").write_text("ba be\nbi\n")
+    Path("short").write_text("ba\n")
+    assert app.run(["translate", "--model", str(MODEL), "--input", "in", "--output", "out", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_a_translation_too_long_for_the_fast_engine_is_scored_by_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in").write_text("ba be\nbi\n")
+    Path("long").write_text("be ba\n" + "ba " * 2500 + "\n")
+    words = ["--model", str(MODEL), "--device", "cpu", "--input", "in", "--score", "long", "--output", "out"]
+    assert app.run(["translate", *words]) == 0
+    assert len(Path("out").read_text().splitlines()) == 2
+    assert "Engine: torch, since CTranslate2 is given 2,048 positions" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from tfm_cli.cli.families import refuse_others
 from tfm_cli.cli.render import Meter, Screen
 from tfm_cli.config import Settings
 from tfm_cli.data.dataset import DataFolder
+from tfm_cli.errors import TfmError
 from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
 from tfm_cli.options import AUTO
 from tfm_cli.recipes import recipe
@@ -30,6 +31,7 @@ def run(settings: Settings, screen: Screen) -> None:
     from tfm_cli.training.distributed import joined
     from tfm_cli.training.setup import Sitting, prepare
 
+    _refuse_contradictions(settings)
     with joined(settings[RunOptions].device) as world:
         options, learning, validation, shape, nonautoregressive = _sections(settings, world, screen)
         refuse_others(settings, options.family)
@@ -45,6 +47,19 @@ def run(settings: Settings, screen: Screen) -> None:
             trainer.watcher.closed()
     if world.is_first:
         _close(outcome, options, screen)
+
+
+def _refuse_contradictions(settings: Settings) -> None:
+    """What is typed beside --resume is meant; in a project file it may stand there for the run's beginning."""
+    typed = set(settings.typed())
+    if "resume" not in typed:
+        return
+    for name, reason in (
+        ("overwrite", "a run is continued or deleted, not both"),
+        ("init_from", "a run that is continued starts from its own weights"),
+    ):
+        if name in typed:
+            raise TfmError(reason, where=f"--{name.replace('_', '-')}", fix="Leave out it or --resume.")
 
 
 def _tell_recipe(settings: Settings, screen: Screen) -> None:

@@ -6,17 +6,20 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.families import decoding, family_of
 from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.rerank import open_ranked
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.config import Settings
+from tfm_cli.errors import TfmError
 from tfm_cli.files import check_no_input, written
-from tfm_cli.text.corpus import check_exists, read_lines, read_pairs
+from tfm_cli.text.corpus import check_exists, count_lines, longest_line, read_lines, read_pairs
 
 if TYPE_CHECKING:
     from tfm_cli.translator import AnyDecodeOptions, Batching, TextHypothesis, Translation, Translator
@@ -28,6 +31,8 @@ def run(settings: Settings, screen: Screen) -> None:
     """Translate, or score, every line of the input."""
     options = settings[TranslateOptions]
     _check_files(options)
+    if options.score is not None:
+        _refuse_search(settings)
     search = decoding(settings, family_of(options.model))
     job = Job(_load(settings, search, screen), options, search)
     # A bar and the translations would write over each other on one terminal.
@@ -191,6 +196,22 @@ def _check_files(options: TranslateOptions) -> None:
     for name in files:
         check_exists(name)
     check_no_input(options.output, files)
+    beside = options.score or options.target_prefix
+    if beside and Path(options.input).is_file() and Path(beside).is_file():
+        counts = count_lines(options.input), count_lines(beside)
+        if counts[0] != counts[1]:
+            raise TfmError(
+                f"{options.input} has {counts[0]:,} lines and {beside} has {counts[1]:,}",
+                fix="Line i of one must belong to line i of the other.",
+            )
+
+
+def _refuse_search(settings: Settings) -> None:
+    """Refuse typed options of a search that is not made; how a score is formed stays an option."""
+    searching = {f.name for f in fields(DecodeOptions)} - {"length_penalty"}
+    for name in settings.typed():
+        if name in searching:
+            raise TfmError("--score searches nothing", where=f"--{name.replace('_', '-')}", fix="Leave it out.")
 
 
 def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Translator":
@@ -198,7 +219,9 @@ def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Tr
 
     options, machine = settings[TranslateOptions], settings[MachineOptions]
     prefixed = options.target_prefix is not None
-    wish = Wish(options.model, search, machine.precision, options.max_source_tokens, prefixed)
+    # A token stands for at least one byte, so that the longest line bounds all.
+    longest_target = max((longest_line(file) for file in (options.score, options.target_prefix) if file), default=0)
+    wish = Wish(options.model, search, machine.precision, options.max_source_tokens, prefixed, longest_target)
     return open_ranked(wish, options.rerank, machine, screen, one_by_one=batch_size(options) == 1)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.engines.ctranslate2 import POSITIONS, PRECISIONS
+from tfm_cli.engines.ctranslate2 import POSITIONS, PRECISIONS, obstacle_to_search
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import read_config
 
@@ -20,13 +19,18 @@ INSTALL = "pip install -U 'tfm-cli[fast]'"
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be done. ``longest`` is the longest source in tokens; ``prefixed`` whether beginnings are forced."""
+    """What is to be done.
+
+    ``longest`` is the longest source in tokens, ``longest_target`` the longest translation that is given, or its beginning;
+    ``prefixed`` whether beginnings are forced.
+    """
 
     folders: Sequence[str]
     options: Any
     precision: str = "float32"
     longest: int = 1000
     prefixed: bool = False
+    longest_target: int = 0
 
 
 def trouble() -> str | None:
@@ -87,19 +91,10 @@ def obstacle(wish: Wish) -> str | None:
         return f"writes from left to right, and this model is of the family {family}"
     if wish.precision not in ("auto", *PRECISIONS):
         return f"computes in {' or '.join(PRECISIONS)} here, not in {wish.precision}"
-    return _obstacle_to_search(wish.options, wish)
-
-
-def _obstacle_to_search(options: DecodeOptions, wish: Wish) -> str | None:
-    if options.sample:
-        return "draws other samples"
-    if options.no_repeat_ngram:
-        return "forbids repetitions before the softmax, not behind it"
-    if options.min_length_ratio:
-        return "forbids an early end before the softmax, not behind it"
-    if wish.prefixed and options.beam > 1:
-        return "leaves a forced prefix out of the score"
-    longest = max(wish.longest + 1, int(wish.longest * options.max_length_ratio) + 1 + options.max_length_extra)
+    if reason := obstacle_to_search(wish.options, wish.prefixed):
+        return reason
+    translation = int(wish.longest * wish.options.max_length_ratio) + 1 + wish.options.max_length_extra
+    longest = max(wish.longest + 1, wish.longest_target + 1, translation)
     if longest > POSITIONS:
         return f"is given {POSITIONS:,} positions, and sentences may have {longest:,}"
     return None

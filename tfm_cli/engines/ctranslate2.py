@@ -50,7 +50,14 @@ class CTranslate2Engine:
         return DecodeOptions()
 
     def decode(self, batch: Sentences, options: DecodeOptions, with_scores: bool = True) -> list[list[Hypothesis]]:
+        """See `tfm_cli.engines.engine.Engine`.
+
+        Raises:
+            TfmError: an option that is only torch's, or a sentence of more than `POSITIONS` tokens.
+        """
         prefixes = batch.targets or [[]] * len(batch.sources)
+        if reason := obstacle_to_search(options, any(prefixes)):
+            raise TfmError(f"CTranslate2 {reason}", where="the options of the search", fix="Use the engine torch.")
         caps = [_cap(source, prefix, options) for source, prefix in zip(batch.sources, prefixes, strict=True)]
         _check_lengths(batch, caps)
         # CTranslate2 has one cap for a whole call, this rule one for each sentence. Under the smallest cap every search that
@@ -149,6 +156,19 @@ def load(
             discard(kept)
             trouble = str(error)
     raise Unsuited(f"what is kept of it cannot be loaded ({trouble})", where=str(folder))
+
+
+def obstacle_to_search(options: DecodeOptions, prefixed: bool) -> str | None:
+    """What of a search CTranslate2 cannot do, or not as torch does it: the end of "CTranslate2 ..."; None if nothing."""
+    if options.sample:
+        return "draws other samples"
+    if options.no_repeat_ngram:
+        return "forbids repetitions before the softmax, not behind it"
+    if options.min_length_ratio:
+        return "forbids an early end before the softmax, not behind it"
+    if prefixed and options.beam > 1:
+        return "leaves a forced prefix out of the score"
+    return None
 
 
 _SCORED = 2048  # tokens whose logits exist at one time

@@ -59,7 +59,7 @@ def read_pairs(source: str | Path, target: str | Path, errors: str = "strict") -
             counts = (both, longer) if left is None else (longer, both)
             raise TfmError(
                 f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}",
-                fix="Line i of one must be the translation of line i of the other; nothing was written.",
+                fix="Line i of one must be the translation of line i of the other.",
             )
         yield left, right
 
@@ -70,6 +70,11 @@ def count_lines(path: str | Path) -> int:
         if stream.peek(2).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return sum(1 for _ in read_lines(path, "replace"))
         return sum(1 for _ in stream)
+
+
+def longest_line(path: str | Path) -> int:
+    """The bytes of the longest line in UTF-8; 0 for what is no file and can be read but once."""
+    return max((len(line.encode()) for line in read_lines(path, "replace")), default=0) if Path(path).is_file() else 0
 
 
 def check_exists(path: str | Path) -> None:

@@ -64,6 +64,11 @@ class Muon:
             alike[direction.shape[0], direction.shape[1]].append((direction, weight))
         self._alike = dict(alike)
 
+    @property
+    def bytes_of_products(self) -> int:
+        """Memory of a step while it lasts: about four arrays as large as all matrices of one shape."""
+        return max(16 * len(pairs) * pairs[0][0].numel() for pairs in self._alike.values())
+
     def step(self, rate: float) -> None:
         """One update from the gradient."""
         self.momentum.lerp_(self.gradient, 1 - MOMENTUM)

@@ -97,6 +97,11 @@ class MixedPrecisionOptimizer:
         self.average = self.master.clone() if options.ema else self.master
         self.updates = 0
 
+    @property
+    def bytes_of_updates(self) -> int:
+        """Memory that is taken from the first update on: Adam's two moments, and what Muon's products need meanwhile."""
+        return 8 * self._rest.numel() + (self.muon.bytes_of_products if self.muon else 0)
+
     def collect(self) -> None:
         """Move the parameters' gradients, just computed by backward, into the float32 sum."""
         views = [v for v, p in zip(self._gradient_views, self.weights.parameters, strict=True) if p.grad is not None]

@@ -44,9 +44,8 @@ def _largest_here(learner: Learner, split: Split, world: World) -> Sizing:
     gauge = Gauge(learner.device)
     if gauge.free is None or not trials:
         return Sizing(UNKNOWN, f"memory cannot be measured on {learner.device.type} here")
-    # Adam's moments are made in the first update: two float32 arrays as large as the weights.
-    later = 8 * learner.optimizer.master.numel()
-    free = int(SHARE * gauge.free / (1 if learner.device.type == "cuda" else world.local_size)) - later
+    sharing = 1 if learner.device.type == "cuda" else world.local_size
+    free = int(SHARE * gauge.free / sharing) - learner.optimizer.bytes_of_updates
 
     def rehearse(chosen: Sequence[np.ndarray]) -> None:
         for indices in chosen:
@@ -61,7 +60,11 @@ def _largest_here(learner: Learner, split: Split, world: World) -> Sizing:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise _too_small(size, free) from error
+            if not points:
+                raise _too_small(size, free) from error
+            smaller = range(size - STEP, TRIALS[0], -STEP)
+            found = next((each for each in smaller if _fits(learner, split, each)), TRIALS[0])
+            return Sizing(found, f"memory has no room for {size:,}")
     tokens = budget(points, free)
     if tokens < STEP:
         raise _too_small(STEP, free)

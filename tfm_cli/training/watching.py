@@ -130,6 +130,7 @@ class TensorBoard:
                 "TensorBoard is not installed", where="--tensorboard", fix="pip install 'tfm-cli[tensorboard]'"
             ) from error
         self._open = lambda: SummaryWriter(str(folder))
+        self.writer: Any = None
 
     def started(self, report: StartReport) -> None:
         self.writer = self._open()
@@ -151,4 +152,5 @@ class TensorBoard:
         pass
 
     def closed(self) -> None:
-        self.writer.close()
+        if self.writer is not None:  # a watcher before this one may have failed at the start
+            self.writer.close()

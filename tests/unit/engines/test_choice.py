@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,13 @@ CANNOT = {
     "prefixes in a beam": (Wish([""], DecodeOptions(), prefixed=True), "prefix"),
     "bfloat16": (Wish([""], DecodeOptions(), precision="bfloat16"), "bfloat16"),
     "long translations": (Wish([""], DecodeOptions(max_length_ratio=3.0)), "2,048 positions.*3,011"),
+    "long translations that are given": (Wish([""], DecodeOptions(), longest_target=3000), "3,001"),
     "long sources": (Wish([""], DecodeOptions(max_length_ratio=0.1), longest=5000), "5,001"),
 }
 
 
 def named(wish, folder):
-    return Wish([folder], wish.options, wish.precision, wish.longest, wish.prefixed)
+    return replace(wish, folders=[folder])
 
 
 @pytest.mark.parametrize("wish", CAN.values(), ids=CAN.keys())

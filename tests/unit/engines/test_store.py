@@ -289,6 +289,21 @@ def test_what_python_cannot_ask_for(folder):
         Translator.load(folder, engine="ctranslate2", device="cuda")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"sample": True}, {"no_repeat_ngram": 2}, {"min_length_ratio": 0.5}],
+    ids=lambda options: next(iter(options)),
+)
+def test_python_is_refused_a_search_that_is_only_torch_s(folder, options):
+    with pytest.raises(TfmError, match="Use the engine torch"):
+        list(Translator.load(folder, engine="ctranslate2").stream(["a b"], DecodeOptions(**options)))
+
+
+def test_python_is_refused_a_prefix_in_a_beam(folder):
+    with pytest.raises(TfmError, match="prefix"):
+        list(Translator.load(folder, engine="ctranslate2").stream(["a b"], DecodeOptions(beam=2), prefixes=["a"]))
+
+
 def test_too_many_tokens_name_the_line(folder):
     translator = Translator.load(folder, engine="ctranslate2")
     with pytest.raises(TfmError, match="2,048 positions") as error:

@@ -70,9 +70,8 @@ def test_a_folder_brings_back_the_family_with_its_settings(
     assert model.family_name == name
     assert model.settings.items() >= given.items()
     assert model.settings.keys() <= model.family.obeys
-    assert all(
-        torch.equal(tensor, model.weights()[key]) for key, tensor in run.model.weights().items() if "." not in key
-    )
+    assert model.weights().keys() == run.learner.weights.keys()
+    assert all(torch.equal(tensor, model.weights()[name]) for name, tensor in run.learner.weights.items())
 
 
 def test_another_setting_is_another_run(reverse_data: Path, tmp_path: Path) -> None:

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from tests.toys import trainer
 from tfm_cli.errors import TfmError
 from tfm_cli.training import memory, sizing
+from tfm_cli.training.learner import Learner
+from tfm_cli.training.optim import MixedPrecisionOptimizer
+from tfm_cli.training.options import LearningOptions
 from tfm_cli.training.sizing import LARGEST, STEP, budget
+from tfm_cli.transformer.batch import Batch
+from tfm_cli.transformer.network import Transformer
+from tfm_cli.transformer.shape import Shape
 
 SLOW_VALIDATION = {"valid_every": 1000, "valid_sentences": 4}
 GB = 10**9
@@ -89,6 +95,34 @@ def test_a_machine_without_room_says_so_before_anything_is_written(
         trainer(reverse_data, tmp_path / "run", learning={"batch_tokens": "auto"})
     assert error.value.where == "--batch-tokens auto"
     assert not (tmp_path / "run").exists()
+
+
+def test_where_the_second_trial_does_not_fit_the_largest_below_it_that_does_is_taken(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Machine(monkeypatch, free=4 * GB, each=1)
+    rehearse = Learner.rehearse
+
+    def cramped(learner: Learner, batch: Batch) -> None:
+        if batch.source.numel() > 1100:
+            raise MemoryError
+        rehearse(learner, batch)
+
+    monkeypatch.setattr(Learner, "rehearse", cramped)
+    run = trainer(reverse_data, tmp_path, learning={"batch_tokens": "auto"})
+    assert 512 < run.feed.batch_tokens < 1400
+    assert "no room for 2,048" in run.notes[0]
+
+
+def test_what_updates_take_is_known_beforehand() -> None:
+    torch.manual_seed(1)
+    network = Transformer(Shape(dim=16, ffn_dim=32, heads=2, encoder_layers=1, decoder_layers=1), 20, 20)
+    count = sum(p.numel() for p in network.parameters())
+    assert MixedPrecisionOptimizer(network, LearningOptions(optimizer="adam")).bytes_of_updates == 8 * count
+    muon = MixedPrecisionOptimizer(network, LearningOptions(optimizer="muon"))
+    assert muon.muon is not None
+    kept = muon.muon.momentum.numel()
+    assert 8 * (count - kept) < muon.bytes_of_updates <= 8 * (count - kept) + 16 * kept
 
 
 def touch(size: int) -> None:

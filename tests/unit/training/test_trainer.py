@@ -6,6 +6,7 @@ import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,9 +26,13 @@ def newest(run: Path) -> Path:
     return max((run / "checkpoints").glob("step-*"))
 
 
-def losses(run: Path) -> dict[int, float]:
+def log(run: Path, kind: str) -> list[dict[str, Any]]:
     events = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    return {event["step"]: event["loss"] for event in events if event["event"] == "step"}
+    return [event for event in events if event["event"] == kind]
+
+
+def losses(run: Path) -> dict[int, float]:
+    return {event["step"]: event["loss"] for event in log(run, "step")}
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
@@ -81,7 +86,7 @@ def test_a_damaged_newest_checkpoint_falls_back_with_a_warning(
     assert resumed.run().progress.step == 12
 
 
-def test_a_kill_while_saving_leaves_the_earlier_checkpoint(
+def test_a_full_disk_leaves_the_earlier_checkpoint(
     reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer(reverse_data, tmp_path, max_steps=5, validation=SLOW_VALIDATION).run()
@@ -95,6 +100,74 @@ def test_a_kill_while_saving_leaves_the_earlier_checkpoint(
     assert not list((tmp_path / "checkpoints").glob(".partial-*"))
     third = trainer(reverse_data, tmp_path, max_steps=6, resume=True, validation=SLOW_VALIDATION)
     assert third.progress.step == 5
+
+
+@pytest.mark.parametrize("moment", ["the model is saved", "the checkpoint is saved", "it gets its name"])
+def test_a_kill_at_any_moment_of_saving_leaves_a_run_that_goes_on(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Whatever was saved of the step, the resumed run ends with the model that an undisturbed one ends with."""
+    watch = {"valid_every": 5, "valid_sentences": 4, "best_by": "loss", "log_every": 1}
+    trainer(reverse_data, tmp_path / "whole", max_steps=12, validation=watch).run()
+    trainer(reverse_data, tmp_path / "cut", max_steps=5, validation=watch).run()
+    run = trainer(reverse_data, tmp_path / "cut", max_steps=12, resume=True, validation=watch)
+    places = {
+        "the model is saved": (run, "_write_model"),
+        "the checkpoint is saved": (run.checkpoints, "save"),
+        "it gets its name": (run.checkpoints, "_rotate"),
+    }
+    monkeypatch.setattr(*places[moment], _killed)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    trainer(reverse_data, tmp_path / "cut", max_steps=12, resume=True, validation=watch).run()
+    for folder in ("whole", "cut"):
+        steps = [event["step"] for event in log(tmp_path / folder, "validation")]
+        assert steps[-1] == 12
+    first, second = (load_file(tmp_path / each / "model.safetensors") for each in ("whole", "cut"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    about = [json.loads((tmp_path / each / "config.json").read_text())["about"]["steps"] for each in ("whole", "cut")]
+    assert about[0] == about[1]
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_configuration_that_cannot_be_written_leaves_the_one_before(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer(reverse_data, tmp_path, max_steps=2, validation=SLOW_VALIDATION).run()
+    before = (tmp_path / "training.json").read_text()
+    (tmp_path / ".saving-left").mkdir()
+    monkeypatch.setattr("pathlib.Path.replace", _full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        trainer(reverse_data, tmp_path, max_steps=4, resume=True, validation=SLOW_VALIDATION)
+    monkeypatch.undo()
+    assert (tmp_path / "training.json").read_text() == before
+    trainer(reverse_data, tmp_path, max_steps=4, resume=True, validation=SLOW_VALIDATION).run()
+    assert not (tmp_path / ".saving-left").exists()
+
+
+def test_the_last_step_is_looked_at_though_it_was_saved_before(reverse_data: Path, tmp_path: Path) -> None:
+    """As after Ctrl-C, when the resumed run finds its limit reached."""
+    run = trainer(reverse_data, tmp_path, max_steps=5, validation=SLOW_VALIDATION)
+    learn = run.learner.learn
+
+    def interrupted(batch: Batch, progress: float) -> object:
+        if run.progress.step == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        return learn(batch, progress)
+
+    run.learner.learn = interrupted  # type: ignore[method-assign, assignment]
+    with pytest.raises(Interrupted):
+        run.run()
+    resumed = trainer(reverse_data, tmp_path, max_steps=5, resume=True, validation=SLOW_VALIDATION)
+    resumed.run()
+    assert [event["step"] for event in log(tmp_path, "validation")] == [5]
+    assert resumed.progress.best_step == 5
+    again = trainer(reverse_data, tmp_path, max_steps=5, resume=True, validation=SLOW_VALIDATION)
+    again.run()
+    assert len(log(tmp_path, "validation")) == 1
 
 
 def _full_disk(*_: object) -> None:
