@@ -222,6 +222,9 @@ def card(config: Mapping[str, Any]) -> str:
         for name, value in about.items()
         if isinstance(value, str | int | float)
     ]
+    signatures = about.get("signatures", {})
     for name, value in about.get("scores", {}).items():
-        lines.append(f"| validation {name} | {value:.2f} |")
+        # A bar would end the table's cell.
+        signature = f" ({signatures[name].replace('|', ', ')})" if name in signatures else ""
+        lines.append(f"| validation {name} | {value:.2f}{signature} |")
     return "\n".join(lines) + "\n"

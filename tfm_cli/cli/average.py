@@ -48,7 +48,8 @@ def run(settings: Settings, screen: Screen) -> None:
         raise TfmError("the folder is not empty", where=str(output), fix="Name another --output, or add --overwrite.")
     model, weights = average_models(folders)
     model.about["averaged"] = [folder.name for folder in folders]
-    for name in ("scores", "steps", "epochs", "minutes"):  # those of one of them, not of the mean
+    # Those of one of them, not of the mean.
+    for name in ("scores", "signatures", "validation_sentences", "steps", "epochs", "minutes"):
         model.about.pop(name, None)
     save_model(output, model, weights)
     screen.say(f"Averaged {len(folders)} models into {output}: " + ", ".join(folder.name for folder in folders))

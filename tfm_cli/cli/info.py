@@ -63,6 +63,7 @@ def facts(config: dict[str, Any], size: int) -> list[tuple[str, str]]:
             else "",
         ),
         ("validation", ", ".join(f"{name} {value:.2f}" for name, value in scores.items())),
+        ("signature", "; ".join(f"{name} {text}" for name, text in about.get("signatures", {}).items())),
         ("averaged from", ", ".join(about.get("averaged", []))),
         ("format", str(config["format"])),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),

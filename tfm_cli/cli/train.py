@@ -174,8 +174,9 @@ class ScreenWatcher:
     def validated(self, report: "ValidationReport") -> None:
         scores = "  ".join(f"{name} {value:.2f}" for name, value in report.scores.items())
         best = "  best so far" if report.is_best else ""
+        unusable = f" ({report.unusable:,} pairs do not fit)" if report.unusable else ""
         self.screen.say(
-            f"validation at step {report.step:,} (epoch {report.epoch:.2f}): nll {report.loss:.3f}  {scores}{best}",
+            f"validation at step {report.step:,} (epoch {report.epoch:.2f}): nll {report.loss:.3f}{unusable}  {scores}{best}",
             style="bold",
         )
         for sample in report.samples:

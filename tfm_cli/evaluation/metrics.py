@@ -136,10 +136,9 @@ def compare(
     ]
 
 
-def quick_scores(hypotheses: Sequence[str], references: Sequence[str], language: str | None) -> dict[str, float]:
+def quick_scores(hypotheses: Sequence[str], references: Sequence[str], language: str | None) -> list[Score]:
     """BLEU and chrF against one reference set, without intervals: what validation during training needs."""
-    options = EvaluateOptions(bleu=True, chrf=True, confidence=False)
-    return {score.metric: score.value for score in evaluate(hypotheses, [references], options, language)}
+    return evaluate(hypotheses, [references], EvaluateOptions(bleu=True, chrf=True, confidence=False), language)
 
 
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[Sequence[str]], where: str = "") -> None:

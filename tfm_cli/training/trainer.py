@@ -281,6 +281,8 @@ class Trainer:
             "epochs": round(self.epoch, 2),
             "minutes": round(progress.seconds / 60, 1),
             "scores": {"loss": validated.loss, **validated.scores} if validated else {},
+            "signatures": validated.signatures if validated else {},
+            "validation_sentences": validated.sentences if validated else 0,
         }
         weights = self.learner.weights
         # The model first: a run that is killed between the two goes on before this step and writes both again.

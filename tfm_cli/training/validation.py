@@ -27,12 +27,18 @@ class Sample:
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """``loss`` is nats per target token without label smoothing; scores are on 0..100."""
+    """``loss`` is nats per target token without label smoothing; scores are on 0..100, of so many ``sentences``.
+
+    ``unusable`` pairs have no probability in this family and are in no loss.
+    """
 
     step: int
     epoch: float
     loss: float
+    unusable: int
     scores: dict[str, float]
+    signatures: dict[str, str]
+    sentences: int
     samples: list[Sample]
     seconds: float
     all_equal: bool
@@ -57,16 +63,20 @@ class Validator:
                 [""], [""], language
             )  # a missing scorer is better told before the training than after an epoch
 
-    def loss(self, family: Family, device: torch.device) -> float:
-        """Mean negative log-likelihood per target token over the split, pairs of more than `LONGEST` tokens left out."""
-        total, count = 0.0, 0
+    def loss(self, family: Family, device: torch.device) -> tuple[float, int]:
+        """Mean negative log-likelihood per target token over the split, pairs of more than `LONGEST` tokens left out.
+
+        The second number counts the pairs without a probability, which are left out too.
+        """
+        total, count, unusable = 0.0, 0, 0
         short = np.flatnonzero(self.split.lengths.max(axis=1) <= LONGEST)
         for batch in plan(self.split.lengths[short], 4096).batches:
             indices = short[batch]
             report = family.loss(collate(self.split.pairs(indices)).to(device), 1.0)
             total += float(report.parts["nll"])
             count += report.count
-        return total / max(count, 1)
+            unusable += int(report.parts.get("unusable", 0))
+        return total / max(count, 1), unusable
 
     def translate(self, family: Family, device: torch.device) -> list[str]:
         """Translations of the chosen sentences, in order."""
@@ -90,10 +100,10 @@ class Validator:
         """Everything about ``family``, which must be in evaluation mode."""
         begin = time.monotonic()
         with torch.inference_mode():
-            loss = self.loss(family, device)
+            loss, unusable = self.loss(family, device)
             hypotheses = self.translate(family, device)
         references = [reference for _, reference in self.texts]
-        scores = quick_scores(hypotheses, references, self.language) if hypotheses else {}
+        scores = quick_scores(hypotheses, references, self.language) if hypotheses else []
         # Other sentences each time, so that a reader sees more than two.
         shown = [
             (step // 7 + i * max(1, len(hypotheses) // max(1, samples))) % max(1, len(hypotheses))
@@ -103,7 +113,10 @@ class Validator:
             step=step,
             epoch=epoch,
             loss=loss,
-            scores=scores,
+            unusable=unusable,
+            scores={score.metric: score.value for score in scores},
+            signatures={score.metric: score.signature for score in scores},
+            sentences=len(hypotheses),
             samples=[Sample(*self.texts[i], hypotheses[i]) for i in shown] if hypotheses else [],
             seconds=time.monotonic() - begin,
             all_equal=len(hypotheses) > 1 and len(set(hypotheses)) == 1,

@@ -1,5 +1,8 @@
 """Products in int8 stand in for those in float32, nearly."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -9,7 +12,7 @@ from tfm_cli.engines.int8 import Int8Linear, quantise
 from tfm_cli.errors import TfmError
 from tfm_cli.families import FAMILIES
 from tfm_cli.model import build_family
-from tfm_cli.transformer.batch import pad
+from tfm_cli.transformer.batch import Batch, pad
 from tfm_cli.transformer.shape import Shape
 from tfm_cli.transformer.special import COUNT, END
 from tfm_cli.translator import Translator
@@ -45,6 +48,29 @@ def test_every_family_translates_in_int8(name: str, tie: str) -> None:
     near = [found[0].log_prob for found in family.decode(source, family.default_options)]
     assert near != exact
     assert near == pytest.approx(exact, rel=0.1, abs=1.0)
+
+
+@pytest.mark.parametrize("tie", ["all", "none"])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("autoregressive", {}), ("oneshot", {}), ("oneshot", {"length": "predict"}), ("ctc", {}), ("dag", {})],
+)
+def test_a_translation_scores_as_it_was_written(name: str, settings: dict[str, Any], tie: str) -> None:
+    torch.manual_seed(0)
+    family = build_family(name, Shape(**{**SHAPE.__dict__, "tie": tie}), 40, 40, settings).eval()
+    with torch.no_grad():
+        family.network.target_embedding.weight.mul_(3)
+    quantise(family)
+    sources = [[*range(COUNT, COUNT + n), END] for n in (3, 9, 1, 6)]
+    # One path is the best of its translation, which that of `lookahead` need not be; one hypothesis is one batch.
+    options = family.default_options
+    options = replace(options, **({"paths": "viterbi"} if name == "dag" else {"beam": 1} if name[0] == "a" else {}))
+    written = [found[0] for found in family.decode(pad(sources), options)]
+    scored = family.score(Batch.of(sources, [[*each.tokens, END] for each in written]), options)
+    tolerance = 0.1 if name == "autoregressive" else 1e-4  # which decodes a step at a time, and int8 scales each anew
+    for one, other in zip(written, scored, strict=True):
+        if one.finished:
+            assert other.token_log_probs == pytest.approx(one.token_log_probs, abs=tolerance)
 
 
 def test_a_trained_model_writes_the_same(tmp_path) -> None:

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from tfm_cli.errors import TfmError
-from tfm_cli.nonautoregressive.ctc import SAID, Ctc, read
+from tfm_cli.nonautoregressive.ctc import UNSAID, Ctc, read
 from tfm_cli.nonautoregressive.lattice import collapse
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
 from tfm_cli.nonautoregressive.slots import blank_row, slot_counts, slot_states
@@ -73,7 +73,7 @@ def test_a_translation_is_its_slots_collapsed_and_scores_as_it_was_written():
     memory = family.network.encode(batch.source)
     ids, real = blank_row(slot_counts(memory, 2))
     log_probs = family.network.logits(slot_states(family.network, memory, ids, real)).log_softmax(-1)
-    best = log_probs.index_fill(1, torch.tensor(SAID), float("-inf")).max(1)
+    best = log_probs.index_fill(1, torch.tensor(UNSAID), float("-inf")).max(1)
     slots = torch.full(real.shape, PAD)
     slots[real] = best.indices
     kept = collapse(slots)

@@ -1,5 +1,7 @@
 """Every family goes through the one loop: it resumes bit by bit, validates by its own decoding, starts from another model."""
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +147,25 @@ def test_pairs_without_room_are_told_of_before_the_training(reverse_data: Path, 
     told = trainer(reverse_data, tmp_path / "short", max_steps=1, family="oneshot", nonautoregressive={"cap": 2}).notes
     assert ["training pairs" in told[0], "validation pairs" in told[1]] == [True, True]
     assert trainer(reverse_data, tmp_path / "ample", max_steps=1, family="dag").notes == ()
+
+
+def test_validation_counts_the_pairs_that_have_no_probability(tmp_path: Path) -> None:
+    def grown(sentence: str) -> str:
+        return f"{sentence} {sentence}" if len(sentence.split()) > 3 else reverse(sentence)
+
+    data = make_data(tmp_path, grown)
+    long = sum(len(line.split()) > 3 for line in (tmp_path / "valid.xx").read_text().splitlines())
+    run = trainer(data, tmp_path / "run", max_steps=2, family="ctc", nonautoregressive={"upsample": 1})
+    run.run()
+    assert run.last_validation is not None
+    assert 0 < run.last_validation.unusable == long < 24
+    assert math.isfinite(run.last_validation.loss)
+
+
+def test_a_score_carries_its_signature(reverse_data: Path, tmp_path: Path) -> None:
+    trainer(reverse_data, tmp_path, max_steps=2, validation={"valid_sentences": 8}).run()
+    about = json.loads((tmp_path / "config.json").read_text())["about"]
+    assert about["signatures"].keys() == {"BLEU", "chrF"}
+    assert about["signatures"]["BLEU"].startswith("nrefs:1|")
+    assert about["validation_sentences"] == 8
+    assert "(nrefs:1, " in (tmp_path / "README.md").read_text()
