@@ -48,14 +48,15 @@ class Links(nn.Module):
 class _MixedSoftmax(torch.autograd.Function):
     """``sum_c g_c softmax(scores_c)`` where ``allowed`` [B, L, L]: scores [B, H, L, L], gates [B, H, L] -> [B, L, L].
 
-    Holds one table for each head, which the scores give up, where plain operations would hold three.
+    Holds one table for each head, which the scores give up, where plain operations would hold three; in use, not one: the
+    scores are overwritten.
     """
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, gates: Tensor, allowed: Tensor) -> Tensor:
         forbidden = ~allowed
         mixed = torch.zeros_like(scores[:, 0])
-        softmax = torch.empty_like(scores)
+        softmax = torch.empty_like(scores) if any(ctx.needs_input_grad[:2]) else scores
         for head in range(scores.shape[1]):
             torch.softmax(scores[:, head].masked_fill(forbidden, _NEVER), 2, out=softmax[:, head])
             mixed.addcmul_(softmax[:, head], gates[:, head, :, None])

@@ -44,3 +44,11 @@ def test_mixture_equals_its_plain_twin_with_gradients():
         *(torch.autograd.grad((x * toward * allowed).sum(), (scores, gates)) for x in (ours, theirs)), strict=True
     ):
         torch.testing.assert_close(mine, twin)
+
+
+def test_links_in_use_are_those_in_training() -> None:
+    torch.manual_seed(4)
+    links, states, vertices = Links(8, 2), torch.randn(3, 7, 8), torch.tensor([7, 2, 4])
+    learnt = links(states, vertices)
+    with torch.inference_mode():
+        assert torch.equal(links(states, vertices), learnt)
