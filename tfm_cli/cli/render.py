@@ -174,7 +174,9 @@ class Meter:
             self._bar.update(self._task, completed=done, total=total, note=text)
         elif self._say and now - self._shown >= PLAIN_SECONDS:
             self._shown = now
-            left = f", {_duration((total - done) / rate)} left" if total and rate else ""
+            # The first of a batch comes long after the start, and the others right behind it: that is no rate yet.
+            is_known = total and done - before >= total / 50
+            left = f", {_duration((total - done) / rate)} left" if total and is_known else ""
             self._say(f"{self._description}: {text}{left}")
 
 
