@@ -8,10 +8,32 @@ import pytest
 from tfm_cli.cli import app
 from tfm_cli.config import Project
 from tfm_cli.keys import keys
+from tfm_cli.recipes import RECIPES, Recipe
+from tfm_cli.transformer.shape import PRESETS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = {command.name: command for command in app.COMMANDS}
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Options of other toolkits, in the document that compares them.
+FOREIGN = {
+    "coming-from.md": {
+        "--early-stopping",
+        "--ema-decay",
+        "--exponential-smoothing",
+        "--finetune-from-model",
+        "--keep-best",
+        "--keep-interval-updates",
+        "--keep-last-epochs",
+        "--lenpen",
+        "--max-tokens",
+        "--mini-batch-words",
+        "--normalize",
+        "--optimizer-delay",
+        "--pretrained-model",
+        "--store-ema",
+        "--update-freq",
+    }
+}
 
 
 def test_the_readme_has_a_row_for_every_command() -> None:
@@ -36,7 +58,9 @@ def test_every_option_written_in_a_document_exists(document: Path) -> None:
         "--eole-length",
         "--skip",
         "--epochs",
+        "--only",
     }  # those of benchmarks/
+    known |= FOREIGN.get(document.name, set())
     written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text(encoding="utf-8")))
     assert written <= known
 
@@ -60,3 +84,34 @@ def test_scripts_and_documents_that_the_readme_names_exist() -> None:
     named = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r"^sh (\S+)", text, re.MULTILINE)
     assert named
     assert [name for name in named if not name.startswith("http") and not (ROOT / name).exists()] == []
+
+
+def test_the_page_on_training_has_the_recipes_and_presets_of_the_program() -> None:
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    rows = [
+        tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in text.splitlines() if line.startswith("| ")
+    ]
+    start = rows.index(next(row for row in rows if row[0] == "training pairs"))
+    assert rows[start + 2 : start + 2 + len(RECIPES)] == [_recipe_row(each) for each in RECIPES]
+    start = rows.index(next(row for row in rows if row[0] == "network" and len(row) == 5))
+    assert rows[start + 2 : start + 2 + len(PRESETS)] == [
+        (
+            name,
+            f"{values['encoder_layers']} and {values['decoder_layers']}",
+            *(f"{values[size]:,}" for size in ("dim", "ffn_dim", "heads")),
+        )
+        for name, values in PRESETS.items()
+    ]
+
+
+def _recipe_row(recipe: Recipe) -> tuple[str, ...]:
+    learning = recipe.learning
+    adam = {**learning, **recipe.adam}
+    return (
+        "more" if recipe.below == float("inf") else f"fewer than {recipe.below:,}",
+        f"{recipe.vocabulary:,}",
+        recipe.size,
+        str(learning["dropout"]),
+        f"{learning['batch_tokens']:,}",
+        *(f"{each['learning_rate']}, {each['warmup_steps']:,}" for each in (learning, adam)),
+    )
