@@ -116,6 +116,7 @@ def test_what_a_family_cannot_obey_is_refused_by_translate(
         ("dag", ["--cap", "100"], "--cap"),
         ("maskpredict", ["--valid-beam", "4"], "--valid-beam"),
         ("maskpredict", ["--length", "predict"], "--length"),
+        ("oneshot", ["--length-weight", "0.5"], "--length-weight"),
         ("oneshot", ["--positions", "rotary"], "--positions rotary"),
         ("oneshot", ["--glancing-start", "0.7"], "--glancing-start"),
     ],

@@ -48,6 +48,16 @@ def refuse_others(settings: Settings, family: str) -> None:
         )
 
 
+def refuse_unused_weight(settings: Settings, family: str, length: str) -> None:
+    """Refuse a weight of the length's loss in a oneshot model whose ``length``, as it is settled, is not predicted."""
+    if family == "oneshot" and length == "cap" and "length_weight" in settings.given(NonAutoregressiveOptions):
+        raise TfmError(
+            "the length has no loss where it is not predicted",
+            where=settings.place("length_weight"),
+            fix="Add --length predict, or leave it out.",
+        )
+
+
 def decoding(settings: Settings, family: str) -> DecodeOptions | NonAutoregressiveDecodeOptions:
     """The options by which a model of ``family`` translates, any other that was given refused."""
     refuse_others(settings, family)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tfm_cli.cli.families import refuse_others
+from tfm_cli.cli.families import refuse_others, refuse_unused_weight
 from tfm_cli.cli.render import Meter, Screen
 from tfm_cli.config import Settings
 from tfm_cli.data.dataset import DataFolder
@@ -35,6 +35,7 @@ def run(settings: Settings, screen: Screen) -> None:
     with joined(settings[RunOptions].device) as world:
         options, learning, validation, shape, nonautoregressive = _sections(settings, world, screen)
         refuse_others(settings, options.family)
+        refuse_unused_weight(settings, options.family, nonautoregressive.length)
         sitting = Sitting([ScreenWatcher(screen)], began, world, settings.typed())
         trainer = prepare(options, learning, validation, shape, nonautoregressive, sitting)
         if world.is_first and options.preset == AUTO and not trainer.progress.step:

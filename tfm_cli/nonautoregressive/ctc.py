@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfm_cli.nonautoregressive.family import CONTROLS, NEVER, NonAutoregressive, hypothesis, token_counts, without_end
+from tfm_cli.nonautoregressive.family import NEVER, SPECIALS, NonAutoregressive, hypothesis, token_counts, without_end
 from tfm_cli.nonautoregressive.glancing import Glancing, choose, errs, first_look, revealed
 from tfm_cli.nonautoregressive.lattice import collapse, ctc_align, ctc_sum, needed_slots, owners
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
-from tfm_cli.nonautoregressive.projection import needed_log_probs, needed_logits, path_loss
+from tfm_cli.nonautoregressive.projection import given_log_probs, needed_logits, path_loss
 from tfm_cli.nonautoregressive.slots import blank_row, on_grid, or_impossible, slot_counts, slot_states
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
 from tfm_cli.transformer.network import Memory, Transformer
-from tfm_cli.transformer.special import BLANK, END, PAD
+from tfm_cli.transformer.special import BLANK, PAD
 
-SAID = tuple(sorted({*CONTROLS, END} - {BLANK}))  # no slot says these
+UNSAID = tuple(sorted({*SPECIALS} - {BLANK}))  # no slot says these
 
 
 class Ctc(NonAutoregressive):
@@ -39,7 +39,7 @@ class Ctc(NonAutoregressive):
     ) -> None:
         super().__init__(network)
         self.upsample = upsample
-        self.glancing = Glancing(glancing_start, 0.3 if glancing_end is None else glancing_end) if glancing else None
+        self.glancing = Glancing.chosen(glancing, glancing_start, glancing_end)
 
     # -- training
 
@@ -74,7 +74,7 @@ class Ctc(NonAutoregressive):
             states = slot_states(self.network, memory, ids, real)
             weight, slots = self.network.output_weight, real.sum(1)
             aligned = ctc_align(needed_logits(on_grid(states, real), weight, with_blank(target)), target, slots)
-            wrong = torch.zeros_like(real).masked_scatter(real, errs(states, weight, aligned[real], SAID))
+            wrong = torch.zeros_like(real).masked_scatter(real, errs(states, weight, aligned[real], UNSAID))
             real = real & (needed_slots(target) <= slots)[:, None]
             shown = choose(revealed(part, (wrong & real).sum(1)), real)
         return torch.where(shown, aligned, ids)
@@ -87,10 +87,10 @@ class Ctc(NonAutoregressive):
         """The best single path, collapsed; where it says nothing of a source that says something, the best that has a word."""
         ids, real = blank_row(slot_counts(memory, self.upsample))
         states = slot_states(self.network, memory, ids, real)
-        said, terms = self.write(states, real, SAID)
+        said, terms = self.write(states, real, UNSAID)
         silent = real & (~collapse(said).any(1) & (token_counts(source) > 0))[:, None]
         if bool(silent.any()):
-            words, word_terms = self.write(states[silent[real]], silent, (*SAID, BLANK))
+            words, word_terms = self.write(states[silent[real]], silent, SPECIALS)
             row = silent.any(1).nonzero()[:, 0]
             # The word that costs least in place of its blank.
             slot = (word_terms - terms).masked_fill(~silent, NEVER).argmax(1)[row]
@@ -103,7 +103,7 @@ class Ctc(NonAutoregressive):
         memory, target = self.network.encode(batch.source), without_end(batch.target)
         ids, real = blank_row(slot_counts(memory, self.upsample))
         states, slots = slot_states(self.network, memory, ids, real), real.sum(1)
-        log_probs = needed_log_probs(states, real, self.network.output_weight, with_blank(target))
+        log_probs = given_log_probs(self.network, states, real, with_blank(target))
         aligned = ctc_align(log_probs, target, slots)
         column = torch.where(aligned == BLANK, 0, 1 + owners(aligned, collapse(aligned)))
         terms = log_probs.gather(2, column.clamp(max=target.shape[1])[..., None])[..., 0]

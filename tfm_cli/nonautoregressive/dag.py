@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfm_cli.nonautoregressive.family import CONTROLS, NonAutoregressive, hypothesis, without_end
+from tfm_cli.nonautoregressive.family import SPECIALS, NonAutoregressive, hypothesis, without_end
 from tfm_cli.nonautoregressive.glancing import Glancing, choose, errs, first_look, revealed
 from tfm_cli.nonautoregressive.length import ample
 from tfm_cli.nonautoregressive.links import Links
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
 from tfm_cli.nonautoregressive.paths import IMPOSSIBLE, align, best_scores, closed, path_sum, trace, walk
-from tfm_cli.nonautoregressive.projection import needed_log_probs
+from tfm_cli.nonautoregressive.projection import given_log_probs, needed_log_probs
 from tfm_cli.nonautoregressive.slots import blank_row, on_grid, or_impossible, slot_counts, slot_states
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
 from tfm_cli.transformer.network import Memory, Transformer
-from tfm_cli.transformer.special import END, PAD
+from tfm_cli.transformer.special import PAD
 
 
 class Dag(NonAutoregressive):
@@ -40,7 +40,7 @@ class Dag(NonAutoregressive):
     ) -> None:
         super().__init__(network)
         self.vertices = vertices
-        self.glancing = Glancing(glancing_start, 0.1 if glancing_end is None else glancing_end) if glancing else None
+        self.glancing = Glancing.chosen(glancing, glancing_start, glancing_end, default_end=0.1)
         self.links = Links(network.shape.dim, network.shape.heads)
 
     # -- training
@@ -76,8 +76,8 @@ class Dag(NonAutoregressive):
     def _graph(self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Links [B, L, L], and log-probabilities [B, L, T] of targets [B, T] at each vertex."""
         states = slot_states(self.network, memory, ids, real)
-        grid, weight = on_grid(states, real), self.network.output_weight
-        return self.links(grid, real.sum(1)), needed_log_probs(states, real, weight, target)
+        links = self.links(on_grid(states, real), real.sum(1))
+        return links, given_log_probs(self.network, states, real, target)
 
     def _shown(self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor, part: float) -> tuple[Tensor, Tensor]:
         """A first look, then ids [B, L] in which vertices of the best path say a part of the tokens that err there.
@@ -93,7 +93,7 @@ class Dag(NonAutoregressive):
             path = align(self.links(grid, vertices).log(), emissions, lengths, vertices)
             known = known & (lengths + 2 <= vertices)[:, None]
             aligned = grid.gather(1, path[..., None].expand(-1, -1, grid.shape[2]))[known]
-            wrong = known.masked_scatter(known, errs(aligned, weight, target[known], (*CONTROLS, END)))
+            wrong = known.masked_scatter(known, errs(aligned, weight, target[known], SPECIALS))
             shown = choose(revealed(part, wrong.sum(1)), known)
         sentence, token = shown.nonzero(as_tuple=True)
         ids, said = ids.clone(), torch.full_like(ids, -1)
@@ -112,7 +112,7 @@ class Dag(NonAutoregressive):
         ids, real = self._row(memory)
         vertices, states = real.sum(1), slot_states(self.network, memory, ids, real)
         log_links = self.links(on_grid(states, real), vertices).log()
-        words, said = self.write(states, real, (*CONTROLS, END))
+        words, said = self.write(states, real, SPECIALS)
         path, lengths = self._path(log_links, _between(said, vertices), vertices, options)
         found = _read(path, lengths, words.gather(1, path), said.gather(1, path), log_links, vertices)
         return [[each] for each in found]

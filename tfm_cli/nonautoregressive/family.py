@@ -20,6 +20,7 @@ from tfm_cli.transformer.special import BEGIN, BLANK, END, MASK, PAD
 
 NEVER = float("-inf")
 CONTROLS = (PAD, BEGIN, MASK, BLANK)  # never part of a translation
+SPECIALS = (*CONTROLS, END)  # what a position that stands for a word never says
 
 
 class NonAutoregressive(Family):
@@ -175,5 +176,4 @@ def hypothesis(tokens: list[int], terms: list[float], ending: float | None = Non
 
     ``ending`` is the log-probability of ending there, where something other than one of ``terms`` decided that.
     """
-    terms = terms if ending is None else [*terms, ending]
-    return Hypothesis(tokens, sum(terms) / max(len(terms), 1), sum(terms), terms, finished)
+    return Hypothesis.of(tokens, terms if ending is None else [*terms, ending], finished, length_penalty=1.0)

@@ -19,6 +19,11 @@ class Glancing:
     start: float
     end: float
 
+    @classmethod
+    def chosen(cls, glancing: bool, start: float, end: float | None, default_end: float = 0.3) -> "Glancing | None":
+        """What the options of the same names ask for, in a family that ends at ``default_end`` where they do not say."""
+        return cls(start, default_end if end is None else end) if glancing else None
+
 
 def share(progress: float, start: float, end: float) -> float:
     """What part of the wrong positions is revealed: from ``start`` to ``end`` along a line as progress goes from 0 to 1."""

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from tfm_cli.errors import TfmError
-from tfm_cli.nonautoregressive.family import CONTROLS, NonAutoregressive, rows, token_counts, without_end
+from tfm_cli.nonautoregressive.family import SPECIALS, NonAutoregressive, rows, token_counts, without_end
 from tfm_cli.nonautoregressive.glancing import choose
 from tfm_cli.nonautoregressive.length import LengthClassifier, candidates, length_loss, repeated, surest
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
 from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
 from tfm_cli.transformer.network import Memory, Transformer
-from tfm_cli.transformer.special import END, MASK, PAD
+from tfm_cli.transformer.special import MASK, PAD
 
 
 class MaskPredict(NonAutoregressive):
@@ -60,15 +60,14 @@ class MaskPredict(NonAutoregressive):
     def _passes(self, memory: Memory, length: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
         """Rows of ``length`` [B] tokens, written in ``iterations`` passes: ids and log-probabilities [B, T]."""
         real = rows(length)
-        forbidden = (*CONTROLS, END)
-        ids, terms = self.write(self.states_of_row(MASK, memory, real), real, forbidden)
+        ids, terms = self.write(self.states_of_row(MASK, memory, real), real, SPECIALS)
         for done in range(1, iterations):
             # Whole numbers keep floor(L * (1 - done / iterations)) from falling short by a rounding error.
             masked = least(terms, length * (iterations - done) // iterations, real)
             if not bool(masked.any()):
                 break
             states = self.states(ids.masked_fill(masked, MASK), memory, real)[masked[real]]
-            again, again_terms = self.write(states, masked, forbidden)
+            again, again_terms = self.write(states, masked, SPECIALS)
             ids, terms = torch.where(masked, again, ids), torch.where(masked, again_terms, terms)
         return ids, terms
 

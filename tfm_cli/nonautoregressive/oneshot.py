@@ -11,6 +11,7 @@ from tfm_cli.errors import TfmError
 from tfm_cli.nonautoregressive.family import (
     CONTROLS,
     NEVER,
+    SPECIALS,
     NonAutoregressive,
     hypothesis,
     rows,
@@ -54,15 +55,9 @@ class OneShot(NonAutoregressive):
         glancing_start: float = 0.5,
         glancing_end: float | None = None,
     ) -> None:
-        if length == "cap" and length_weight != 0.1:
-            raise TfmError(
-                "the length has no loss where it is not predicted",
-                where="--length-weight",
-                fix="Add --length predict, or leave it out.",
-            )
         super().__init__(network, label_smoothing)
         self.cap, self.tail_weight, self.length_weight = cap, tail_weight, length_weight
-        self.glancing = Glancing(glancing_start, 0.3 if glancing_end is None else glancing_end) if glancing else None
+        self.glancing = Glancing.chosen(glancing, glancing_start, glancing_end)
         self.classifier = LengthClassifier(network.shape.dim) if length == "predict" else None
 
     # -- training
@@ -105,7 +100,7 @@ class OneShot(NonAutoregressive):
         ids = torch.full_like(target, BEGIN)
         if part := self.part_shown(progress):
             known = target != PAD
-            forbidden = CONTROLS if self.classifier is None else (*CONTROLS, END)
+            forbidden = CONTROLS if self.classifier is None else SPECIALS
             with first_look(target.device):
                 states = self.states(ids, memory, real)[known[real]]
                 wrong = known.masked_scatter(known, errs(states, self.network.output_weight, target[known], forbidden))
@@ -128,7 +123,7 @@ class OneShot(NonAutoregressive):
         tried = candidates(lengths, size, options.length_scale, options.length_beam, self.cap)
         real = rows(tried.flatten())
         states = self.states_of_row(BEGIN, repeated(memory, options.length_beam), real)
-        return surest(*self.write(states, real, (*CONTROLS, END)), tried, lengths, size, options.every_length)
+        return surest(*self.write(states, real, SPECIALS), tried, lengths, size, options.every_length)
 
     def check(self, options: NonAutoregressiveDecodeOptions, prefix: list[list[int]] | None) -> None:
         super().check(options, prefix)

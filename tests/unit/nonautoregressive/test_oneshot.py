@@ -205,10 +205,12 @@ def test_what_it_cannot_do_is_refused() -> None:
 def test_options_without_effect_are_refused() -> None:
     with pytest.raises(TfmError, match="no tail"):
         NonAutoregressiveOptions(length="predict", tail_weight=0.5)
-    with pytest.raises(TfmError, match="no loss"):
-        family(length="cap", length_weight=0.5)
     NonAutoregressiveOptions(length="cap", tail_weight=0.5, length_weight=0.5)  # maskpredict obeys the latter
-    family(length="predict", length_weight=0.5)
+
+
+def test_a_saved_model_keeps_a_weight_that_means_nothing_to_it() -> None:
+    # What was the default when it was trained stands among its settings.
+    assert family(length="cap", length_weight=0.5).classifier is None
 
 
 def test_the_lengths_loss_is_weighted_by_the_tokens_that_are_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
