@@ -6,6 +6,7 @@ from tfm_cli.cli.bench import BenchOptions
 from tfm_cli.cli.command import Command
 from tfm_cli.cli.distill import DistillOptions
 from tfm_cli.cli.export import ExportOptions
+from tfm_cli.cli.import_ import ImportOptions
 from tfm_cli.cli.info import InfoOptions
 from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.options import DemoOptions, EvalOptions, InitOptions
@@ -28,6 +29,21 @@ COMMANDS = (
         (DemoOptions,),
         "tfm_cli.cli.demo:run",
         examples=("tfm demo", "tfm demo --output /tmp/demo"),
+        group=START,
+        project=False,
+    ),
+    Command(
+        "import",
+        "Turn translation memories into text to train on.",
+        "Reads TMX, XLIFF (also SDLXLIFF, MQXLIFF and MXLIFF), PO, and two columns of tab-separated text. Inline codes are left "
+        "out, line breaks become spaces, and of equal pairs one is kept. Writes two files, a sentence a line, and nothing where "
+        "a file is damaged.",
+        (ImportOptions,),
+        "tfm_cli.cli.import_:run",
+        examples=(
+            "tfm import memories/ --source-lang de --target-lang en --test 1000",
+            "tfm import a.tmx b.sdlxliff messages.po --source-lang en --target-lang pt-BR --output text/train",
+        ),
         group=START,
         project=False,
     ),
