@@ -174,8 +174,11 @@ class Settings:
 
     def place(self, field_name: str) -> str:
         """Where the user wrote an option, for a message: the file, table and key, or the option's name."""
-        name, table = _hyphens(field_name), {"file": self.command, "project": "project"}.get(self.origin(field_name))
-        return f"{self.project.path}: [{table}] {name}" if self.project and table else f"--{name}"
+        name, origin = _hyphens(field_name), self.origin(field_name)
+        places = {"file": (self.command, name), "project": ("project", name), "link": LINKS.get((self.command, name))}
+        if self.project is None or (place := places.get(origin)) is None:
+            return f"--{name}"
+        return f"{self.project.path}: [{place[0]}] {place[1]}"
 
     def require(self, *field_names: str) -> None:
         """Raise a `TfmError` that names all of these options which have no value, and where to write them."""

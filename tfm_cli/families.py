@@ -7,7 +7,7 @@ from typing import Any
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.errors import TfmError
-from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
+from tfm_cli.nonautoregressive.options import OBEYS, OF_PREDICTED_LENGTH, NonAutoregressiveDecodeOptions
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,12 @@ def family_entry(name: str) -> Entry:
     if name not in FAMILIES:
         raise TfmError(f"no family is called {name!r}", where="--family", fix=f"There are {', '.join(FAMILIES)}.")
     return FAMILIES[name]
+
+
+def obeyed_by(family: str, settings: Mapping[str, Any]) -> frozenset[str]:
+    """The options that a model of these settings obeys: one that writes until END predicts no length."""
+    own = family_entry(family).obeys
+    return own - OF_PREDICTED_LENGTH if family == "oneshot" and settings.get("length", "cap") == "cap" else own
 
 
 def that_obey(option: str) -> list[str]:

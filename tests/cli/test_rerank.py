@@ -83,13 +83,13 @@ def test_eval_takes_it_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
         ("autoregressive", "autoregressive", [], "--rerank: an autoregressive model ranks its hypotheses itself"),
         ("oneshot", "autoregressive", [], "--rerank: this model writes until END"),
         ("predict", "autoregressive", [], "--rerank: there is one length"),
-        ("predict", "ctc", ["--length-beam", "3"], "a judge writes from left to right, and this model is ctc"),
-        ("predict", "other", ["--length-beam", "3"], "this model has another tokenizer than"),
+        ("predict", "ctc", ["--length-beam", "3"], "a judge writes from left to right, and "),
+        ("predict", "other", ["--length-beam", "3"], "other has another tokenizer than"),
         (
             "predict",
             "autoregressive",
             ["--length-beam", "3", "--score", "test.yy"],
-            "--rerank: --score chooses nothing",
+            "--rerank: --score searches nothing",
         ),
     ],
 )
@@ -102,3 +102,44 @@ def test_what_has_no_candidates_or_no_judge_is_refused(
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
     assert why in said.err
+
+
+def evaluated(folder: Path, model: str, *more: str) -> int:
+    test = ["--source", str(folder / "test.xx"), "--reference", str(folder / "test.yy"), "--json"]
+    return app.run(["eval", "--model", str(folder / model), "--device", "cpu", "--threads", "1", *test, *more])
+
+
+def project(table: str, *lines: str) -> None:
+    Path("tfm.toml").write_text("\n".join([f"[{table}]", *lines, ""]), encoding="utf-8")
+
+
+@pytest.mark.parametrize("model", ["autoregressive", "ctc", "oneshot"])
+def test_what_translate_has_a_judge_for_is_no_error_in_eval_of_another_model(
+    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = folder / "autoregressive"
+    project("translate", f'rerank = "{judge}"', "length-beam = 3")
+    assert evaluated(folder, "maskpredict") == 0
+    assert "Without" not in capsys.readouterr().err
+    assert evaluated(folder, model) == 0
+    assert "Without tfm.toml: [translate] rerank: " in capsys.readouterr().err
+    assert evaluated(folder, model, "--rerank", str(judge)) == 2
+    assert capsys.readouterr().err.startswith("error: --rerank: ")
+
+
+def test_a_judge_in_the_commands_own_table_is_refused_there_and_can_be_unset(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project("eval", f'rerank = "{folder / "autoregressive"}"')
+    assert evaluated(folder, "ctc") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: tfm.toml: [eval] rerank: the model is ctc") and '--rerank ""' in said
+    assert evaluated(folder, "ctc", "--rerank", "") == 0
+
+
+def test_scoring_goes_past_a_judge_in_the_project_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project("translate", f'rerank = "{folder / "autoregressive"}"', "length-beam = 3")
+    files = ["--input", str(folder / "test.xx"), "--score", str(folder / "test.yy")]
+    words = ["translate", "--model", str(folder / "predict"), "--device", "cpu", "--threads", "1", *files]
+    assert app.run(words) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5

@@ -101,6 +101,7 @@ def test_what_one_command_writes_the_next_one_reads(here):
     file = project('[preprocess]\noutput = "encoded"\n')
     assert train(file)[Running].data == "encoded"
     assert train(file).origin("data") == "link"
+    assert train(file).place("data") == "tfm.toml: [preprocess] output"
     assert train(file, data="other")[Running].data == "other"
     assert train(project('[preprocess]\noutput = "encoded"\n[train]\ndata = "mine"\n'))[Running].data == "mine"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.cli.families import decoding, family_of
+from tfm_cli.cli.families import decoding
 from tfm_cli.cli.init import guess_language
 from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.options import EvalOptions
@@ -107,10 +107,10 @@ def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[l
     from tfm_cli.engines.choice import Wish
     from tfm_cli.folder import read_config
 
-    machine, search = settings[MachineOptions], decoding(settings, family_of([options.model]))
+    machine, search = settings[MachineOptions], decoding(settings, [options.model])
     about = read_config(Path(options.model))["about"]
     wish = Wish([options.model], search, machine.precision)
-    translator = open_ranked(wish, options.rerank, machine, screen)
+    translator = open_ranked(wish, options.rerank, settings, screen)
     hypotheses = []
     with screen.progress("Translating", total=len(source), unit="lines") as meter:
         for translation in translator.stream(source, search, warn=screen.warn, with_scores=False):

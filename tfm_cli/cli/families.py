@@ -1,12 +1,14 @@
 """Which options are whose: a family is told those that it obeys, and any other that the user gave is refused."""
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
-from tfm_cli.families import family_entry, that_obey
+from tfm_cli.families import family_entry, obeyed_by, that_obey
 from tfm_cli.folder import read_config
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions, NonAutoregressiveOptions
 from tfm_cli.training.options import LearningOptions, ValidationOptions
@@ -19,14 +21,6 @@ SECTIONS = (
     DecodeOptions,
     NonAutoregressiveDecodeOptions,
 )
-
-
-def family_of(models: Sequence[str]) -> str:
-    """The family of the first of these model folders, without loading a weight."""
-    if not models:
-        raise TfmError("no model is named", where="--model")
-    family: str = read_config(Path(models[0]))["family"]
-    return family
 
 
 def refuse_others(settings: Settings, family: str) -> None:
@@ -58,7 +52,17 @@ def refuse_unused_weight(settings: Settings, family: str, length: str) -> None:
         )
 
 
-def decoding(settings: Settings, family: str) -> DecodeOptions | NonAutoregressiveDecodeOptions:
-    """The options by which a model of ``family`` translates, any other that was given refused."""
-    refuse_others(settings, family)
-    return settings[family_entry(family).decode_options]
+def decoding(settings: Settings, models: Sequence[str]) -> DecodeOptions | NonAutoregressiveDecodeOptions:
+    """The options by which the first of these model folders translates, any other that was given refused.
+
+    What another command's table says may be meant for another model: where this one does not obey it, it has its default.
+    """
+    if not models:
+        raise TfmError("no model is named", where="--model")
+    config = read_config(Path(models[0]))
+    refuse_others(settings, config["family"])
+    own = obeyed_by(config["family"], config["settings"])
+    options = settings[family_entry(config["family"]).decode_options]
+    linked = [f for f in fields(options) if settings.origin(f.name) == "link"]
+    defaults: dict[str, Any] = {f.name: f.default for f in linked if f.name not in own}
+    return replace(options, **defaults)

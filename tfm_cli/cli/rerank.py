@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tfm_cli.cli.machine import MachineOptions, open_translator
 from tfm_cli.cli.render import Screen
+from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
-from tfm_cli.families import family_entry, that_obey
+from tfm_cli.families import family_entry, obeyed_by, that_obey
 from tfm_cli.folder import read_config
 
 if TYPE_CHECKING:
@@ -16,16 +17,24 @@ if TYPE_CHECKING:
 
 
 def open_ranked(
-    wish: "Wish", ranker: str | None, machine: MachineOptions, screen: Screen, one_by_one: bool = False
+    wish: "Wish", ranker: str | None, settings: Settings, screen: Screen, one_by_one: bool = False
 ) -> "Translator":
     """`open_translator`, with the model folder ``ranker`` as judge of the candidates where one is named.
+
+    Where another command's table names it, which may be meant for another model, it is left out of what it does not fit.
 
     Raises:
         TfmError: the model gives one candidate only, or the judge has another tokenizer or does not write from left to right.
     """
-    if ranker is None:
+    machine = settings[MachineOptions]
+    if ranker and (trouble := _trouble(wish, ranker)):
+        origin, place, (what, fix) = settings.origin("rerank"), settings.place("rerank"), trouble
+        if origin != "link":
+            raise TfmError(what, where=place, fix=fix if origin != "file" else f'{fix} Or unset it by --rerank "".')
+        screen.say(f"Without {place}: {what}.")
+        ranker = None
+    if not ranker:
         return open_translator(wish, machine, screen, one_by_one)
-    _check(wish, ranker)
     from tfm_cli.engines.rerank import MEAN, Reranked
     from tfm_cli.translator import Translator
 
@@ -34,34 +43,25 @@ def open_ranked(
     return Translator(Reranked(writer.engine, judge.engine), writer.tokenizers)
 
 
-def _check(wish: "Wish", ranker: str) -> None:
-    model, judge = read_config(Path(wish.folders[0])), read_config(Path(ranker))
+def _trouble(wish: "Wish", ranker: str) -> tuple[str, str] | None:
+    """Why this model cannot be judged by that one, and what to do; None where it can."""
+    model = read_config(Path(wish.folders[0]))
     family = model["family"]
+    families = f"It is for the families {' and '.join(that_obey('length_beam'))}."
+    if family == "autoregressive":
+        return "an autoregressive model ranks its hypotheses itself", families
     if "length_beam" not in family_entry(family).obeys:
-        raise TfmError(
-            f"the model is {family}, which writes one candidate only"
-            if family != "autoregressive"
-            else "an autoregressive model ranks its hypotheses itself",
-            where="--rerank",
-            fix=f"It is for the families {' and '.join(that_obey('length_beam'))}.",
-        )
-    if family == "oneshot" and model["settings"].get("length") != "predict":
-        raise TfmError(
-            "this model writes until END, one candidate only",
-            where="--rerank",
-            fix="Leave it out, or train with --length predict.",
-        )
+        return f"the model is {family}, which writes one candidate only", families
+    if "length_beam" not in obeyed_by(family, model["settings"]):
+        fix = "Leave it out, or train with --length predict."
+        return "this model writes until END, one candidate only", fix
     if wish.options.length_beam == 1:
-        raise TfmError("there is one length, nothing to choose from", where="--rerank", fix="Add --length-beam 5.")
+        return "there is one length, nothing to choose from", "Add --length-beam 5."
+    judge = read_config(Path(ranker))
     if judge["family"] != "autoregressive":
-        raise TfmError(
-            f"a judge writes from left to right, and this model is {judge['family']}",
-            where=f"--rerank {ranker}",
-            fix="Name an autoregressive model.",
-        )
+        what = f"a judge writes from left to right, and {ranker} is {judge['family']}"
+        return what, "Name an autoregressive model."
     if judge["tokenizer_fingerprint"] != model["tokenizer_fingerprint"]:
-        raise TfmError(
-            f"this model has another tokenizer than {wish.folders[0]}",
-            where=f"--rerank {ranker}",
-            fix="Name one that was trained with the same tokenizer.",
-        )
+        what = f"{ranker} has another tokenizer than {wish.folders[0]}"
+        return what, "Name one that was trained with the same tokenizer."
+    return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.cli.families import decoding, family_of
+from tfm_cli.cli.families import decoding
 from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.rerank import open_ranked
@@ -33,7 +33,7 @@ def run(settings: Settings, screen: Screen) -> None:
     _check_files(options)
     if options.score is not None:
         _refuse_search(settings)
-    search = decoding(settings, family_of(options.model))
+    search = decoding(settings, options.model)
     job = Job(_load(settings, search, screen), options, search)
     # A bar and the translations would write over each other on one terminal.
     is_bare = job.is_conversation or (options.output == "-" and sys.stdout.isatty())
@@ -208,7 +208,7 @@ def _check_files(options: TranslateOptions) -> None:
 
 def _refuse_search(settings: Settings) -> None:
     """Refuse typed options of a search that is not made; how a score is formed stays an option."""
-    searching = {f.name for f in fields(DecodeOptions)} - {"length_penalty"}
+    searching = {"rerank", *(f.name for f in fields(DecodeOptions))} - {"length_penalty"}
     for name in settings.typed():
         if name in searching:
             raise TfmError("--score searches nothing", where=f"--{name.replace('_', '-')}", fix="Leave it out.")
@@ -222,7 +222,8 @@ def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Tr
     # A token stands for at least one byte, so that the longest line bounds all.
     longest_target = max((longest_line(file) for file in (options.score, options.target_prefix) if file), default=0)
     wish = Wish(options.model, search, machine.precision, options.max_source_tokens, prefixed, longest_target)
-    return open_ranked(wish, options.rerank, machine, screen, one_by_one=batch_size(options) == 1)
+    ranker = options.rerank if options.score is None else None
+    return open_ranked(wish, ranker, settings, screen, one_by_one=batch_size(options) == 1)
 
 
 def batch_size(options: TranslateOptions) -> int | None:

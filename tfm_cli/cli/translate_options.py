@@ -51,7 +51,5 @@ class TranslateOptions:
         check(self)
         if self.score is not None and self.target_prefix is not None:
             raise TfmError("--score translates nothing, so there is no --target-prefix", where="--target-prefix")
-        if self.score is not None and self.rerank is not None:
-            raise TfmError("--score chooses nothing, so there is no --rerank", where="--rerank")
         if self.input == "-" and "-" in (self.score, self.target_prefix):
             raise TfmError("standard input cannot be two files at once", where="--input", fix="Name a file.")

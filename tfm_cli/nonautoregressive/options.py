@@ -106,7 +106,8 @@ class NonAutoregressiveDecodeOptions:
 
 
 _GLANCING = frozenset({"glancing", "glancing_start", "glancing_end"})
-_LENGTH = frozenset({"cap", "length_weight", "length_scale", "length_beam", "every_length"})
+OF_PREDICTED_LENGTH = frozenset({"length_scale", "length_beam", "every_length"})
+_LENGTH = frozenset({"cap", "length_weight"}) | OF_PREDICTED_LENGTH
 # Which family obeys what, here and of label smoothing; any other option that the user gives is refused.
 OBEYS: Mapping[str, frozenset[str]] = {
     "oneshot": frozenset({"label_smoothing", "length", "tail_weight"}) | _LENGTH | _GLANCING,
