@@ -8,6 +8,7 @@ from torch import Tensor
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.autoregressive.rules import NEVER, Rules
 from tfm_cli.autoregressive.writers import Writers
+from tfm_cli.transformer.argmax import greatest
 from tfm_cli.transformer.hypothesis import Hypothesis
 from tfm_cli.transformer.special import BEGIN, END
 
@@ -23,7 +24,7 @@ def greedy(writers: Writers, rules: Rules, source: Tensor, options: DecodeOption
     for length in count(1):
         log_probs = writers.step(ids)
         rules.apply(log_probs[:, None], tokens[open_, None, : length - 1])
-        best, ids = log_probs.max(1)
+        best, ids = greatest(log_probs)
         tokens[open_, length - 1], terms[open_, length - 1] = ids, best
         over = (ids == END) | (rules.cap <= length) | (best == NEVER)
         if bool(over.any()):

@@ -28,10 +28,11 @@ class Int8Linear(nn.Module):
             rounded = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
         self.packed = torch.ops.quantized.linear_prepack(rounded, None if bias is None else bias.detach().float())
         self.weight = torch.empty(0)  # its float type is that of the results
+        # Without VNNI the integer sums of two products may overflow, unless one factor has only seven bits.
+        self.has_seven_bits = not _has_vnni()
 
     def forward(self, x: Tensor) -> Tensor:
-        # Without VNNI the integer sums of two products may overflow, unless one factor has only seven bits.
-        result: Tensor = torch.ops.quantized.linear_dynamic(x, self.packed, not _has_vnni())
+        result: Tensor = torch.ops.quantized.linear_dynamic(x, self.packed, self.has_seven_bits)
         return result
 
 

@@ -11,6 +11,8 @@ from torch import Tensor
 from tfm_cli.errors import TfmError
 from tfm_cli.nonautoregressive.glancing import Glancing, share
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
+from tfm_cli.transformer.argmax import greatest
+from tfm_cli.transformer.attention import unless_whole
 from tfm_cli.transformer.batch import Batch, Hypothesis
 from tfm_cli.transformer.family import Family
 from tfm_cli.transformer.loss import projection_loss
@@ -119,9 +121,8 @@ class NonAutoregressive(Family):
 def decoded(network: Transformer, x: Tensor, memory: Memory, real: Tensor, packing: Packing | None) -> Tensor:
     """The decoder's states over x [B, T, D], or rows of ``packing``, at the ``real`` [B, T] positions: [N, D]."""
     packings = (memory.packing, packing)
-    states: Tensor = network.decoder(
-        x, memory.states, memory.mask, causal=False, mask=attended(real), packings=packings
-    )
+    there, here = unless_whole(memory.mask), unless_whole(attended(real))
+    states: Tensor = network.decoder(x, memory.states, there, causal=False, mask=here, packings=packings)
     return states[real] if packing is None else states[: packing.count]
 
 
@@ -161,13 +162,11 @@ def most_likely(
     """
     ids, log_probs = [], []
     for here in states.split(chunk):
-        logits = network.logits(here).float()
-        normaliser = logits.logsumexp(-1)
-        for token in forbidden:
-            logits[:, token] = NEVER
-        best = logits.max(-1)
-        ids.append(best.indices)
-        log_probs.append(best.values - normaliser)
+        likely = network.logits(here).float().log_softmax(-1)
+        likely[:, list(forbidden)] = NEVER
+        best, place = greatest(likely)
+        ids.append(place)
+        log_probs.append(best)
     return torch.cat(ids), torch.cat(log_probs)
 
 

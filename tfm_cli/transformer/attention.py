@@ -19,6 +19,15 @@ def padding_mask(ids: Tensor, pad: int) -> Tensor:
     return mask[:, None, None, :]
 
 
+def unless_whole(mask: Tensor) -> Tensor | None:
+    """The mask; None where it hides nothing, which attention takes without one.
+
+    Only in use on a CPU: a GPU would have to be waited for, and a graph that learns would depend on what the batch holds.
+    """
+    is_free = torch.is_inference_mode_enabled() and mask.device.type == "cpu"
+    return None if is_free and bool(mask.all()) else mask
+
+
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     """The look-ahead mask: [T, T] bool, position i sees 0..i."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfm_cli.errors import TfmError
-from tfm_cli.transformer.attention import padding_mask
+from tfm_cli.transformer.attention import padding_mask, unless_whole
 from tfm_cli.transformer.cache import DecoderCache
 from tfm_cli.transformer.decoder import Decoder
 from tfm_cli.transformer.dropout import Dropout
@@ -92,7 +92,7 @@ class Transformer(nn.Module):
         """Ids [B, S], padded with PAD -> what the decoder reads; in rows without padding where their packing is given."""
         mask = padding_mask(source, PAD)
         x = self.embed_source(source, packing)
-        return Memory(self.encoder(x, mask, packing), mask, packing)
+        return Memory(self.encoder(x, unless_whole(mask), packing), mask, packing)
 
     def decode(
         self,
@@ -109,9 +109,8 @@ class Transformer(nn.Module):
         return self.decoder(x, memory.states, memory.mask, causal=causal, mask=mask, packings=packings)
 
     def start(self, memory: Memory) -> DecoderCache:
-        """A cache before the first target token. Where nothing is padding, which a CPU finds out at once, no mask is applied."""
-        whole = memory.mask.device.type == "cpu" and bool(memory.mask.all())
-        return self.decoder.start(memory.states, None if whole else memory.mask)
+        """A cache before the first target token."""
+        return self.decoder.start(memory.states, unless_whole(memory.mask))
 
     def step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
         """The newest token of each row, ids [R] -> its logits [R, V] for the next; equal to `decode`'s last position."""
