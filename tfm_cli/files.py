@@ -1,5 +1,6 @@
 """Writing a file whole or not at all, and never over what is read."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -10,12 +11,27 @@ from typing import TextIO
 from tfm_cli.errors import TfmError
 
 
-def check_no_input(output: str | Path, inputs: Iterable[str | None]) -> None:
-    """Raise a `TfmError` where ``output`` is one of the files in ``inputs``, by whatever path."""
+def check_no_input(output: str | Path, inputs: Iterable[str | None], option: str = "--output") -> None:
+    """Raise a `TfmError` where ``output``, which ``option`` names, is one of the files in ``inputs``, by whatever path."""
     output = Path(output)
     for path in inputs:
         if path and output.exists() and Path(path).exists() and output.samefile(path):
-            raise TfmError("the output would overwrite an input", where=f"--output {output}", fix="Name another file.")
+            raise TfmError("the output would overwrite an input", where=f"{option} {output}", fix="Name another file.")
+
+
+def check_writable(output: str | Path, option: str = "--output") -> None:
+    """Raise a `TfmError` where `written` could not write ``output``: before long work, not after it. Nothing is made."""
+    if output == "-":
+        return
+    path = Path(output)
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not folder.is_dir():
+        what = "this is a folder" if path.is_dir() else f"{folder} is no folder"
+    elif os.access(folder, os.W_OK):
+        return
+    else:
+        what = f"no file can be written into {folder}"
+    raise TfmError(what, where=f"{option} {output}", fix="Name another file.")
 
 
 @contextmanager

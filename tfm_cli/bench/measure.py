@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tfm_cli.engines.engine import Setup
 from tfm_cli.evaluation.metrics import evaluate
 from tfm_cli.evaluation.options import EvaluateOptions
 from tfm_cli.translator import Batching, Translation, Translator
@@ -24,23 +25,30 @@ Progress = Callable[[], None]
 """Called after each round of each model at each batch size."""
 
 
+class Opened(NamedTuple):
+    """A translator, and with what it works."""
+
+    translator: Translator
+    setup: Setup
+
+
 @dataclass(frozen=True)
 class System:
-    """A model and how it decodes. ``alone`` translates one sentence at a time, ``together`` many; often they are one."""
+    """A model and how it decodes. ``alone`` translates one sentence at a time, ``together`` many, as `tfm translate` would."""
 
     name: str
     family: str
-    engine: str
     options: Any
-    alone: Translator
-    together: Translator
+    alone: Opened
+    together: Opened
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured of one model.
+    """What was measured of one model. Empty sentences, which no model is asked about, count in its quality only.
 
     Attributes:
+        alone, together: with what single sentences were translated, and what batches.
         milliseconds: median time of a sentence in batches of one; ``milliseconds_p90`` is what nine of ten stay below.
         per_second: sentences a second at ``batch``, the size at which there are most; all sizes are in ``by_batch``.
         passes: times that the decoder runs for one sentence, on average. For a left-to-right model the tokens of the translation
@@ -51,7 +59,8 @@ class Figures:
 
     name: str
     family: str
-    engine: str
+    alone: Setup
+    together: Setup
     bleu: float
     chrf: float
     milliseconds: float
@@ -85,23 +94,25 @@ def measure(
 ) -> list[Figures]:
     """Figures of each system, in their order. ``language`` is the target's, for BLEU's words.
 
-    Quality, passes and repeats are those of the translations in batches of one.
+    Quality, passes and repeats are those of the translations in batches of one. One source at least is not empty.
     """
     taken = [_Taken() for _ in systems]
     tell = on_progress or (lambda: None)
+    spoken = [source for source in sources if source.strip()]
     for each, system in zip(taken, systems, strict=True):
-        for translator, size in ((system.alone, 1), (system.together, WARMING)):
-            list(_stream(translator, system, sources[:WARMING], size))
+        for opened, size in ((system.alone, 1), (system.together, WARMING)):
+            list(_stream(opened, system, spoken[:WARMING], size))
         each.written, each.passes = _written(system, sources)
         tell()
     for _ in range(rounds):
         for each, system in zip(taken, systems, strict=True):
-            each.alone += _seconds_alone(system, sources)
+            each.alone += _seconds_alone(system, spoken)
             tell()
         for size in batches:
             for each, system in zip(taken, systems, strict=True):
+                translations = _stream(system.together, system, spoken, size)
                 began = time.perf_counter()
-                list(_stream(system.together, system, sources, size))
+                list(translations)
                 each.together.setdefault(size, []).append(time.perf_counter() - began)
                 tell()
     return [_figures(system, each, references, language) for system, each in zip(systems, taken, strict=True)]
@@ -118,15 +129,21 @@ def repeats(tokens: Sequence[Sequence[str]]) -> float:
     return 1000 * count / max(sum(map(len, tokens)), 1)
 
 
-def _stream(translator: Translator, system: System, lines: Sequence[str], size: int) -> Iterator[Translation]:
+def _stream(opened: Opened, system: System, lines: Sequence[str], size: int) -> Iterator[Translation]:
+    """Translations, none of which is made before it is asked for."""
+    translator, setup = opened
+    if setup.engine == "torch":  # whose threads belong to the process: each system has its own for its turn
+        from tfm_cli.device import set_threads
+
+        set_threads(setup.threads)
     batching = Batching(size, _UNLIMITED, buffer=max(len(lines), 1))
     return translator.stream(lines, system.options, batching, with_scores=False)
 
 
-def _seconds_alone(system: System, sources: Sequence[str]) -> list[float]:
+def _seconds_alone(system: System, spoken: Sequence[str]) -> list[float]:
     seconds = []
-    translations = _stream(system.alone, system, sources, 1)
-    for _ in sources:
+    translations = _stream(system.alone, system, spoken, 1)
+    for _ in spoken:
         began = time.perf_counter()
         next(translations)
         seconds.append(time.perf_counter() - began)
@@ -134,35 +151,37 @@ def _seconds_alone(system: System, sources: Sequence[str]) -> list[float]:
 
 
 def _written(system: System, sources: Sequence[str]) -> tuple[list[Translation], float]:
-    """Translations, and passes of the decoder for each sentence on average."""
+    """Translations, and passes of the decoder on average for each sentence that is not empty."""
     if system.family == "autoregressive":
         written = list(_stream(system.alone, system, sources, 1))
-        tokens = [len(each.hypotheses[0].tokens) + each.hypotheses[0].finished for each in written]
-        return written, sum(tokens) / len(tokens)
+        best = [each.hypotheses[0] for each in written if each.source.strip()]
+        return written, sum(len(each.tokens) + each.finished for each in best) / len(best)
     count = 0
 
     def counted(*_: object) -> None:
         nonlocal count
         count += 1
 
-    hook = system.alone.family.network.decoder.register_forward_hook(counted)
+    hook = system.alone.translator.family.network.decoder.register_forward_hook(counted)
     try:
         written = list(_stream(system.alone, system, sources, 1))
     finally:
         hook.remove()
-    return written, count / len(written)
+    return written, count / sum(bool(each.source.strip()) for each in written)
 
 
 def _figures(system: System, taken: _Taken, references: Sequence[str], language: str | None) -> Figures:
     texts = [each.text for each in taken.written]
     options = EvaluateOptions(bleu=True, chrf=True, confidence=False)
     bleu, chrf = evaluate(texts, [references], options, language)
-    by_batch = {size: len(texts) / float(np.median(seconds)) for size, seconds in taken.together.items()}
+    spoken = sum(bool(each.source.strip()) for each in taken.written)
+    by_batch = {size: spoken / float(np.median(seconds)) for size, seconds in taken.together.items()}
     best = max(by_batch, key=by_batch.__getitem__)
     return Figures(
         system.name,
         system.family,
-        system.engine,
+        system.alone.setup,
+        system.together.setup,
         bleu.value,
         chrf.value,
         1000 * float(np.median(taken.alone)),

@@ -3,31 +3,31 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.init import guess_language
-from tfm_cli.cli.machine import MachineOptions, open_translator
+from tfm_cli.cli.machine import MachineOptions, open_set_up, torch_shares
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
-from tfm_cli.families import family_entry, that_obey
-from tfm_cli.files import check_no_input, write_whole
+from tfm_cli.families import obeyed_by, that_obey
+from tfm_cli.files import check_no_input, check_writable, write_whole
 from tfm_cli.folder import read_config
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
 from tfm_cli.options import check, option
-from tfm_cli.text.corpus import read_lines
+from tfm_cli.text.corpus import read_pairs
 
 if TYPE_CHECKING:
-    from tfm_cli.bench.measure import Figures, System
+    from tfm_cli.bench.measure import Figures, Opened, System
 
 COLUMNS = ("model", "engine", "BLEU", "chrF", "ms", "ms p90", "sent/s", "batch", "passes", "repeats", "length")
 NOTES = (
     "ms: a sentence in batches of one, from text to text, median and what nine of ten stay below.",
     "sent/s: sentences a second at the batch size with the most of them.",
     "passes: runs of the decoder for one sentence, on average; of a left-to-right model the tokens it wrote and their end.",
+    "threads: batches translated at once x threads of each.",
     "repeats: tokens in 1,000 that repeat the one before. length: words written over words in the references.",
 )
 
@@ -61,19 +61,18 @@ class BenchOptions:
 
 def run(settings: Settings, screen: Screen) -> None:
     """Measure and show; the table on stdout."""
-    options, machine = settings[BenchOptions], settings[MachineOptions]
+    options = settings[BenchOptions]
     searches = _searches(settings)
-    for output in filter(None, (options.json, options.picture)):
-        check_no_input(output, (options.source, options.reference))
+    _check_outputs(options)
     name, sources, references, language = _test(settings)
     language = options.target_lang or read_config(Path(options.model[0]))["about"].get("target_language") or language
     from tfm_cli.bench.machine import machine as describe
     from tfm_cli.bench.machine import sentence
     from tfm_cli.bench.measure import BATCHES, measure, steps
-    from tfm_cli.threads import thread_count
 
     systems = [_open(folder, search, settings, screen) for folder, search in searches]
-    about = describe(_device(systems), _precision(systems, machine), thread_count(machine.threads))
+    _tell_cuts(systems, sources, screen)
+    about = describe([each.alone.setup for each in systems], [each.together.setup for each in systems])
     with screen.progress("Measuring", total=steps(len(systems), options.rounds), unit="steps") as meter:
         figures = measure(systems, sources, references, language, options.rounds, BATCHES, meter.advance)
     _show(figures, screen)
@@ -94,21 +93,22 @@ def run(settings: Settings, screen: Screen) -> None:
 def _searches(settings: Settings) -> list[tuple[str, Any]]:
     """Each model folder with the ways it is to decode; an option that none of the models obeys is refused."""
     options, given = settings[BenchOptions], settings.given(NonAutoregressiveDecodeOptions)
-    families = {folder: read_config(Path(folder))["family"] for folder in options.model}
+    configs = {folder: read_config(Path(folder)) for folder in options.model}
+    obeys = {folder: obeyed_by(config["family"], config["settings"]) for folder, config in configs.items()}
     for name in given:
-        if not any(name in family_entry(family).obeys for family in families.values()):
-            raise TfmError(
-                f"none of the models is of a family that obeys it ({', '.join(that_obey(name))})",
-                where=settings.place(name),
-                fix="Leave it out.",
-            )
+        if not any(name in own for own in obeys.values()):
+            until_end = [folder for folder, each in configs.items() if each["family"] in that_obey(name)]
+            what = f"none of the models is of a family that obeys it ({', '.join(that_obey(name))})"
+            if until_end:
+                what = f"{until_end[0]} writes until END and predicts no length"
+            raise TfmError(what, where=settings.place(name), fix="Leave it out.")
     searches: list[tuple[str, Any]] = []
-    for folder, family in families.items():
-        if family == "autoregressive":
+    for folder, config in configs.items():
+        if config["family"] == "autoregressive":
             searches += [(folder, DecodeOptions(beam=beam)) for beam in options.beam]
             continue
         own = settings[NonAutoregressiveDecodeOptions]
-        obeyed = {name: getattr(own, name) for name in given if name in family_entry(family).obeys}
+        obeyed = {name: getattr(own, name) for name in given if name in obeys[folder]}
         searches.append((folder, replace(NonAutoregressiveDecodeOptions(), **obeyed)))
     return searches
 
@@ -119,15 +119,8 @@ def _test(settings: Settings) -> tuple[str, list[str], list[str], str | None]:
     if options.source or options.reference:
         settings.require("source", "reference")
         assert options.source and options.reference
-        sources, references = (
-            list(islice(read_lines(path, options.errors), options.sentences))
-            for path in (options.source, options.reference)
-        )
-        if len(sources) != len(references):
-            raise TfmError(
-                f"{options.source} has {len(sources):,} lines and {options.reference} has {len(references):,}",
-                fix="Line n of one must belong to line n of the other.",
-            )
+        # All are read, to see that line belongs to line.
+        pairs = list(read_pairs(options.source, options.reference, options.errors))[: options.sentences]
         name, language = options.source, guess_language(options.reference)
     else:
         from tfm_cli.data.dataset import ABOUT, DataFolder
@@ -137,49 +130,68 @@ def _test(settings: Settings) -> tuple[str, list[str], list[str], str | None]:
             settings.require("source", "reference")
         assert data is not None and data.test is not None
         pairs = data.test.texts(range(min(options.sentences, len(data.test))))
-        sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
         name, language = f"{options.data} (test)", data.target_language
-    if not sources:
+    sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
+    if not any(source.strip() for source in sources):
         raise TfmError("there is no sentence in it", where=name)
     return name, sources, references, language
 
 
 def _open(folder: str, search: Any, settings: Settings, screen: Screen) -> "System":
-    from tfm_cli.bench.measure import System
+    from tfm_cli.bench.measure import Opened, System
     from tfm_cli.engines.choice import Wish
 
     machine = settings[MachineOptions]
     wish = Wish([folder], search, machine.precision)
-    alone = open_translator(wish, replace(machine, workers=None), screen, one_by_one=True)
-    is_torch = hasattr(alone.engine, "family")
-    together = alone if is_torch else open_translator(wish, machine, screen)
+    alone = Opened(*open_set_up(wish, replace(machine, workers=None), screen, one_by_one=True))
+    is_torch = alone.setup.engine == "torch"
+    together = _shared(alone, machine) if is_torch else Opened(*open_set_up(wish, machine, screen))
     told = {name: value for name, value in asdict(search).items() if value != getattr(type(search)(), name)}
     if isinstance(search, DecodeOptions):
         told = {"beam": search.beam}
     name = " ".join([folder.rstrip("/"), *(f"{key.replace('_', '-')} {value}" for key, value in told.items())])
     family = read_config(Path(folder))["family"]
-    return System(name, family, "torch" if is_torch else "ctranslate2", search, alone, together)
+    return System(name, family, search, alone, together)
 
 
-def _device(systems: "Sequence[System]") -> str:
-    devices = {str(getattr(system.alone.engine, "device", "cpu")) for system in systems}
-    return " and ".join(sorted(devices))
+def _shared(alone: "Opened", machine: MachineOptions) -> "Opened":
+    """The same model in torch, for batches that share the threads as those of `tfm translate` do."""
+    from tfm_cli.bench.measure import Opened
+    from tfm_cli.engines.pytorch import TorchEngine
+    from tfm_cli.translator import Translator
+
+    translator, setup = alone
+    device = translator.engine.device  # type: ignore[attr-defined]
+    workers, threads = torch_shares(device, machine)
+    engine = TorchEngine(translator.family, device, workers)
+    return Opened(Translator(engine, translator.tokenizers), replace(setup, workers=workers, threads=threads))
 
 
-def _precision(systems: "Sequence[System]", machine: MachineOptions) -> str:
-    if machine.precision != "auto":
-        return machine.precision
-    types = {
-        str(next(each.alone.family.parameters()).dtype).removeprefix("torch.") if each.engine == "torch" else "float32"
-        for each in systems
-    }
-    return " and ".join(sorted(types))
+def _check_outputs(options: BenchOptions) -> None:
+    """See that the results can be written where they are to go, before anything is measured."""
+    outputs = {f"--{name}": path for name in ("json", "picture") if (path := getattr(options, name))}
+    for name, path in outputs.items():
+        check_no_input(path, (options.source, options.reference), name)
+        check_writable(path, name)
+    if len({Path(path).resolve() for path in outputs.values()}) < len(outputs):
+        raise TfmError("--json goes to the same file", where=f"--picture {options.picture}", fix="Name another file.")
+
+
+def _tell_cuts(systems: "Sequence[System]", sources: Sequence[str], screen: Screen) -> None:
+    """Say of which model how many sentences are too long to be read whole."""
+    from tfm_cli.translator import Batching
+
+    limit = Batching().max_source
+    for system in systems:
+        count = sum(len(ids) > limit for ids in system.alone.translator.tokenizers.source.encode_batch(sources))
+        if count:
+            screen.warn(f"{system.name}: {count:,} of {len(sources):,} sentences are cut to {limit:,} tokens.")
 
 
 def _show(figures: "Sequence[Figures]", screen: Screen) -> None:
     rows = []
     for each in figures:
         speed = (each.milliseconds, each.milliseconds_p90, each.per_second, each.batch)
-        quality = (each.name, each.engine, each.bleu, each.chrf)
+        quality = (each.name, each.alone.engine, each.bleu, each.chrf)
         rows.append((*quality, *speed, each.passes, each.repeats, each.length_ratio))
     screen.table(COLUMNS, rows, result=True)

@@ -8,7 +8,10 @@ from tfm_cli.errors import TfmError
 from tfm_cli.options import check, option
 
 if TYPE_CHECKING:
+    import torch
+
     from tfm_cli.engines.choice import Wish
+    from tfm_cli.engines.engine import Setup
     from tfm_cli.translator import Translator
 
 MACHINE = "Machine"
@@ -55,6 +58,13 @@ def open_translator(wish: "Wish", machine: MachineOptions, screen: Screen, one_b
     Raises:
         TfmError: the engine asked for cannot do what is wished.
     """
+    return open_set_up(wish, machine, screen, one_by_one)[0]
+
+
+def open_set_up(
+    wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool = False
+) -> "tuple[Translator, Setup]":
+    """`open_translator`, and with what the translator works."""
     if not _is_for_torch(wish, machine, screen):
         from tfm_cli.engines.ctranslate2 import Unsuited
 
@@ -92,8 +102,11 @@ def _is_for_torch(wish: "Wish", machine: MachineOptions, screen: Screen) -> bool
     return reason is not None
 
 
-def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool) -> "Translator":
+def _open_ctranslate2(
+    wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool
+) -> "tuple[Translator, Setup]":
     from tfm_cli.engines import ctranslate2
+    from tfm_cli.engines.engine import Setup
     from tfm_cli.threads import thread_count
     from tfm_cli.translator import Translator
 
@@ -105,25 +118,35 @@ def _open_ctranslate2(wish: "Wish", machine: MachineOptions, screen: Screen, one
     engine, tokenizers = ctranslate2.load(wish.folders[0], precision, workers, each, screen.detail)
     screen.detail(f"Model: {wish.folders[0]}; cpu, {precision}, {max(threads, workers)} threads.")
     screen.detail(f"Engine: ctranslate2; {workers} workers with {each} threads each.")
-    return Translator(engine, tokenizers)
+    return Translator(engine, tokenizers), Setup("ctranslate2", "cpu", precision, workers, each)
 
 
-def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool) -> "Translator":
+def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool) -> "tuple[Translator, Setup]":
     from tfm_cli.device import pick_device, precision_name, set_threads
     from tfm_cli.engines import pytorch
-    from tfm_cli.threads import thread_count
+    from tfm_cli.engines.engine import Setup
     from tfm_cli.translator import Translator
 
-    device, workers, threads = pick_device(machine.device), 1, thread_count(machine.threads)
-    if device.type == "cpu":
-        workers, threads = _shared_out(threads, machine, one_by_one)
-    elif machine.workers is not None:
-        raise TfmError(f"{device} translates one batch at a time", where="--workers", fix="Leave it out.")
+    device = pick_device(machine.device)
+    workers, threads = torch_shares(device, machine, one_by_one)
+    precision = precision_name(machine.precision, device)
     set_threads(threads)
     engine, tokenizers = pytorch.load(wish.folders, str(device), machine.precision, workers)
-    screen.detail(f"Model: {', '.join(wish.folders)}; {device}, {precision_name(machine.precision, device)}.")
+    screen.detail(f"Model: {', '.join(wish.folders)}; {device}, {precision}.")
     screen.detail(f"Engine: torch; {workers} workers with {threads} threads each.")
-    return Translator(engine, tokenizers)
+    return Translator(engine, tokenizers), Setup("torch", str(device), precision, workers, threads)
+
+
+def torch_shares(device: "torch.device", machine: MachineOptions, one_by_one: bool = False) -> tuple[int, int]:
+    """How many batches torch translates at once on ``device``, and how many threads each has."""
+    from tfm_cli.threads import thread_count
+
+    threads = thread_count(machine.threads)
+    if device.type == "cpu":
+        return _shared_out(threads, machine, one_by_one)
+    if machine.workers is not None:
+        raise TfmError(f"{device} translates one batch at a time", where="--workers", fix="Leave it out.")
+    return 1, threads
 
 
 def _shared_out(threads: int, machine: MachineOptions, one_by_one: bool) -> tuple[int, int]:

@@ -19,6 +19,17 @@ class Sentences:
     lines: list[int]
 
 
+@dataclass(frozen=True)
+class Setup:
+    """With what an engine works: ``workers`` batches at once, with so many ``threads`` each."""
+
+    engine: str
+    device: str
+    precision: str
+    workers: int
+    threads: int
+
+
 class Engine(Protocol):
     """Runs a model. ``workers`` batches may be given to it at once, from as many threads."""
 

@@ -1,6 +1,7 @@
 """The figures of a benchmark: what is counted is counted right, and models take turns."""
 
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from tests.toys import TINY, reverse, sentences
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.bench.machine import machine, sentence
-from tfm_cli.bench.measure import Figures, System, measure, repeats, steps
+from tfm_cli.bench.measure import Figures, Opened, System, measure, repeats, steps
 from tfm_cli.bench.picture import picture
+from tfm_cli.engines.engine import Setup
 from tfm_cli.engines.pytorch import TorchEngine
 from tfm_cli.model import build_family
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions
@@ -22,8 +24,9 @@ from tfm_cli.text.tokenizer import Tokenizer, Tokenizers
 from tfm_cli.translator import TextHypothesis, Translation, Translator
 
 TEXT = sentences(6, seed=2)
+SETUP = Setup("ctranslate2", "cpu", "float32", 1, 1)
 FIGURES = Figures(
-    "run beam 5", "autoregressive", "torch", 30.0, 50.0, 40.0, 60.0, 25.0, 64, 12.5, 3.0, 0.98, {64: 25.0}
+    "run beam 5", "autoregressive", SETUP, SETUP, 30.0, 50.0, 40.0, 60.0, 25.0, 64, 12.5, 3.0, 0.98, {64: 25.0}
 )
 
 
@@ -45,8 +48,8 @@ def test_models_take_turns_and_right_answers_score_full() -> None:
     told: list[None] = []
     systems = []
     for name in ("a", "b"):
-        translator = Scripted(name, calls)
-        systems.append(System(name, "autoregressive", "torch", DecodeOptions(), translator, translator))
+        opened = Opened(Scripted(name, calls), SETUP)
+        systems.append(System(name, "autoregressive", DecodeOptions(), opened, opened))
     found = measure(systems, TEXT, [reverse(line) for line in TEXT], None, 2, (4, 6), lambda: told.append(None))
     one_round = [("a", 1), ("b", 1), ("a", 4), ("b", 4), ("a", 6), ("b", 6)]
     assert calls[-12:] == [*one_round, *one_round]
@@ -60,17 +63,53 @@ def test_models_take_turns_and_right_answers_score_full() -> None:
         assert 0 < each.milliseconds <= each.milliseconds_p90
 
 
+def test_torch_has_the_threads_of_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[tuple[str, int]] = []
+    monkeypatch.setattr("tfm_cli.device.set_threads", lambda count: turns.append(("threads", count)))
+    alone, together = Setup("torch", "cpu", "float32", 1, 8), Setup("torch", "cpu", "float32", 4, 2)
+    scripted = Scripted("a", turns)
+    systems = [System("a", "autoregressive", DecodeOptions(), Opened(scripted, alone), Opened(scripted, together))]
+    (found,) = measure(systems, TEXT, TEXT, None, 2, (4,))
+    assert turns[-8:] == [("threads", 8), ("a", 1), ("threads", 2), ("a", 4)] * 2
+    assert (found.alone, found.together) == (alone, together)
+
+
+def test_empty_sentences_cost_nothing_and_count_in_the_quality_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(10**6))
+    monkeypatch.setattr("tfm_cli.bench.measure.time.perf_counter", lambda: float(next(clock)))
+    found = []
+    for text in (TEXT, ["", *TEXT[:3], " ", *TEXT[3:], ""]):
+        calls: list[tuple[str, int]] = []
+        opened = Opened(Scripted("a", calls), SETUP)
+        systems = [System("a", "autoregressive", DecodeOptions(), opened, opened)]
+        found += measure(systems, text, [reverse(line) for line in text], None, 2, (4,))
+    plain, mixed = found
+    assert (mixed.milliseconds, mixed.milliseconds_p90) == (1000, 1000)  # of a clock that moves when it is looked at
+    assert (mixed.passes, mixed.per_second) == (plain.passes, plain.per_second)
+
+
 @pytest.mark.parametrize(
-    ("family", "options", "passes"), [("ctc", {}, 1), ("maskpredict", {"iterations": 1, "length_beam": 3}, 1)]
+    ("family", "options", "passes"),
+    [
+        ("ctc", {}, lambda length: 1),
+        ("maskpredict", {"iterations": 1, "length_beam": 3}, lambda length: 1),
+        # One of two tokens and none of one is written a third time.
+        ("maskpredict", {"iterations": 3}, lambda length: min(length, 3)),
+    ],
 )
-def test_passes_are_counted_where_the_decoder_runs(family: str, options: dict[str, Any], passes: int) -> None:
+def test_passes_are_counted_where_the_decoder_runs(
+    family: str, options: dict[str, Any], passes: Callable[[int], int]
+) -> None:
     tokenizer = Tokenizer.train(sentences(80, seed=7), TokenizerOptions(vocab_size=290))
     torch.manual_seed(1)
     engine = TorchEngine(build_family(family, TINY, tokenizer.vocab_size, tokenizer.vocab_size).eval())
     translator = Translator(engine, Tokenizers(tokenizer))
     search = NonAutoregressiveDecodeOptions(**options)
-    (found,) = measure([System("x", family, "torch", search, translator, translator)], TEXT, TEXT, None, 1, (4,))
-    assert found.passes == passes
+    opened = Opened(translator, SETUP)
+    text = [*TEXT, ""]
+    (found,) = measure([System("x", family, search, opened, opened)], text, text, None, 1, (4,))
+    lengths = [len(each.hypotheses[0].tokens) for each in translator.stream(TEXT, search)]
+    assert found.passes == sum(map(passes, lengths)) / len(TEXT)
     assert not engine.family.network.decoder._forward_hooks
 
 
@@ -97,7 +136,11 @@ def test_one_model_makes_a_picture_too() -> None:
 
 
 def test_the_machine_is_told_in_words() -> None:
-    about = machine("cpu", "float32", 1)
+    many = Setup("torch", "cpu", "float32", 4, 2)
+    about = machine([SETUP], [many])
     assert about["torch"] == torch.__version__.split("+")[0] or str(about["torch"]).startswith(torch.__version__[:4])
-    assert "cpu, float32, 1 thread;" in sentence(about)
+    assert about["threads"] == 8
+    assert "cpu, float32, 1 x 1 threads alone, 4 x 2 in batches;" in sentence(about)
+    both = machine([SETUP, replace(many, workers=1, threads=8)], [many, replace(many, device="cuda:0")])
+    assert "cpu and cuda:0, float32, ctranslate2 1 x 1, torch 1 x 8 threads alone, 4 x 2 in batches;" in sentence(both)
     assert f"python {about['python']}" in sentence(about)
