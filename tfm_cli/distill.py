@@ -8,9 +8,10 @@ goes on after the last of them.
 
 import json
 import random
+import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -27,6 +28,10 @@ from tfm_cli.transformer.special import END
 from tfm_cli.translator import Batching, Translator
 
 SHARD = 1024  # sources between two savings
+WHOLE, CUT, LONG = "whole", "cut", "long"
+
+Answer = tuple[str, str]
+"""A translation, which is ``WHOLE``, or was ``CUT`` since it would not end, or is of the beginning of a source too ``LONG``."""
 
 Progress = Callable[[int, int, int], None]
 """Called with the sources translated so far, all of them, and how many of the former an earlier start had translated."""
@@ -36,11 +41,14 @@ Progress = Callable[[int, int, int], None]
 class Plan:
     """What decides every pair that is written; two starts with equal plans write the same folder.
 
-    ``teacher`` is the fingerprint of the model, ``originals`` the share of pairs that are kept as they are, drawn by ``seed``.
+    In int8 on torch nearly so: there a sentence's numbers depend a little on its batch. ``teacher`` is the fingerprint of the
+    model, run by ``engine`` in ``precision``, the number type itself and never "auto"; ``originals`` is the share of pairs
+    that are kept as they are, drawn by ``seed``.
     """
 
     teacher: str
     search: DecodeOptions
+    engine: str = "torch"
     precision: str = "float32"
     originals: float = 0.0
     seed: int = 1
@@ -56,7 +64,8 @@ class DistillReport:
     """What became of the ``pairs``: ``distilled`` have the teacher's translation, ``originals`` were to be kept as they are.
 
     The rest kept its own translation, since the teacher's was ``empty``, was ``cut`` where it would not end, or was ``unfit``:
-    of a length that the data's cleaning drops. ``translated`` and ``seconds`` are of this start, ``resumed`` of earlier ones.
+    of a length that the data's cleaning drops; or since the source was too ``long`` for the teacher. ``translated`` and
+    ``seconds`` are of this start, ``resumed`` of earlier ones.
     """
 
     pairs: int = 0
@@ -65,6 +74,7 @@ class DistillReport:
     empty: int = 0
     cut: int = 0
     unfit: int = 0
+    long: int = 0
     translated: int = field(default=0, compare=False)
     resumed: int = field(default=0, compare=False)
     seconds: float = field(default=0.0, compare=False)
@@ -78,6 +88,15 @@ class DistillReport:
 def is_distilled(data: DataFolder, output: Path, plan: Plan) -> bool:
     """Whether ``output`` is what this plan writes."""
     return is_current(output, plan.fingerprint(data))
+
+
+def longest_read(data: DataFolder) -> int:
+    """Tokens of the longest source that a teacher is given whole: any of the data's, counted by the data's tokenizer.
+
+    Another tokenizer may make many more of it; of what is longer, only a part would be translated.
+    """
+    own = int(data.train.lengths[:, 0].max()) if data.train is not None and len(data.train) else 0
+    return max(own, Batching().max_source)
 
 
 def distill(
@@ -101,22 +120,22 @@ def distill(
     shards = _Shards(output, plan.fingerprint(data))
     report = DistillReport(pairs=len(data.train), originals=int(kept.sum()))
     wanted = np.flatnonzero(~kept)
-    batching = Batching(tokens=batch_tokens, buffer=SHARD, max_source=int(data.train.lengths[:, 0].max()))
+    batching = Batching(tokens=batch_tokens, buffer=SHARD, max_source=longest_read(data))
     began, done = time.perf_counter(), 0
     for number, rows in enumerate(_chunks(wanted)):
-        if number in shards:
+        if shards.read(number, len(rows)) is not None:
             report.resumed += len(rows)
         else:
             sources = data.tokenizers.source.decode_batch(source for source, _ in data.train.pairs(rows))
-            found = translator.stream(sources, plan.search, batching, with_scores=False)
-            shards.write(number, [(each.text, each.hypotheses[0].finished) for each in found])
+            shards.write(number, _answers(translator, sources, plan, batching))
             report.translated += len(rows)
         done += len(rows)
         if on_progress:
             on_progress(done, len(wanted), report.resumed)
     report.seconds = time.perf_counter() - began
     with replacing(output) as folder:
-        writer = _write_train(folder / "train.arrow", data, kept, shards, report)
+        answers = shards.answers(len(rows) for rows in _chunks(wanted))
+        writer = _write_train(folder / "train.arrow", data, kept, answers, report)
         _write_rest(folder, data, plan, writer, report)
     shards.remove()
     return report
@@ -133,40 +152,64 @@ def _chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
     return (rows[begin : begin + SHARD] for begin in range(0, len(rows), SHARD))
 
 
+def _answers(translator: Translator, sources: Sequence[str], plan: Plan, batching: Batching) -> list[Answer]:
+    long: set[int] = set()
+    found = translator.stream(
+        sources, plan.search, batching, on_cut=lambda line, message: long.add(line), with_scores=False
+    )
+    return [(each.text, LONG if each.line in long else WHOLE if each.hypotheses[0].finished else CUT) for each in found]
+
+
 class _Shards:
-    """A hidden folder beside the output, named by the plan, so that another model or beam never goes on from it."""
+    """A hidden folder beside the output, named by the plan, so that another model or beam never goes on from it.
+
+    Its name tells how much a shard holds too: with another `SHARD`, other sources would have the same numbers.
+    """
 
     def __init__(self, output: Path, fingerprint: str) -> None:
         output = output.resolve()
-        self.folder = output.parent / f".{output.name}-distilling-{fingerprint[:16]}"
+        self._prefix = f".{output.name}-distilling-"
+        self.folder = output.parent / f"{self._prefix}{fingerprint[:16]}-{SHARD}"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def __contains__(self, number: int) -> bool:
-        return self._file(number).is_file()
+    def read(self, number: int, count: int) -> list[Answer] | None:
+        """The ``count`` answers of a shard; None where it is missing, or damaged by a crash of the machine."""
+        try:
+            answers = [(text, fate) for text, fate in json.loads(self._file(number).read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError):
+            return None
+        are_ours = all(isinstance(text, str) and fate in (WHOLE, CUT, LONG) for text, fate in answers)
+        return answers if are_ours and len(answers) == count else None
 
-    def write(self, number: int, answers: Sequence[tuple[str, bool]]) -> None:
-        """Keep translations, and whether each ended by itself; whole or not at all."""
+    def write(self, number: int, answers: Sequence[Answer]) -> None:
+        """Keep answers, whole or not at all."""
         fresh = self.folder / f"{number}.part"
         fresh.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
         fresh.replace(self._file(number))
 
-    def answers(self) -> Iterator[tuple[str, bool]]:
-        """Every translation in the order of the sources."""
-        number = 0
-        while number in self:
-            yield from json.loads(self._file(number).read_text(encoding="utf-8"))
-            number += 1
+    def answers(self, counts: Iterable[int]) -> Iterator[Answer]:
+        """Every answer in the order of the sources, from shards of so many."""
+        for number, count in enumerate(counts):
+            answers = self.read(number, count)
+            assert answers is not None
+            yield from answers
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete these shards, and those that other plans for the same output left behind."""
+        ours = re.compile(re.escape(self._prefix) + r"[0-9a-f]{16}(-[0-9]+)?")
+        for folder in self.folder.parent.iterdir():
+            if ours.fullmatch(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _file(self, number: int) -> Path:
         return self.folder / f"{number:06d}.json"
 
 
-def _write_train(path: Path, data: DataFolder, kept: np.ndarray, shards: _Shards, report: DistillReport) -> SplitWriter:
+def _write_train(
+    path: Path, data: DataFolder, kept: np.ndarray, answers: Iterator[Answer], report: DistillReport
+) -> SplitWriter:
     """All training pairs in their order; ``report`` counts what became of them."""
-    split, answers = data.train, shards.answers()
+    split = data.train
     assert split is not None
     with SplitWriter.open(path, texts=False) as writer:
         for rows in _chunks(np.arange(len(split))):
@@ -178,17 +221,19 @@ def _pairs(
     split: Split,
     rows: Sequence[int],
     kept: np.ndarray,
-    answers: Iterator[tuple[str, bool]],
+    answers: Iterator[Answer],
     data: DataFolder,
     report: DistillReport,
 ) -> Iterator[Encoded]:
-    found = [("", True) if kept[row] else next(answers) for row in rows]
+    found = [("", WHOLE) if kept[row] else next(answers) for row in rows]
     encoded = data.tokenizers.target.encode_batch([text for text, _ in found])
     limits = data.info["options"]["max_length"], data.info["options"]["max_ratio"]
-    for row, pair, (text, finished), ids in zip(rows, split.pairs(rows), found, encoded, strict=True):
+    for row, pair, (text, fate), ids in zip(rows, split.pairs(rows), found, encoded, strict=True):
         source, target = (side.tolist() for side in pair)
         if not kept[row]:
-            if not finished:
+            if fate == LONG:
+                report.long += 1
+            elif fate == CUT:
                 report.cut += 1
             elif not text.strip():
                 report.empty += 1

@@ -58,20 +58,32 @@ def test_a_second_time_does_nothing_and_another_beam_needs_a_word(
     assert distill(folder, "--beam", "1") == 0
     assert "is up to date" in capsys.readouterr().err
     assert distill(folder, "--beam", "2") == 2
-    assert (
-        capsys.readouterr().err
-        == "error: kd: there are other data already. Name another --output, or add --overwrite.\n"
-    )
+    why = "error: kd: there are other data already. Name another --output, or add --overwrite.\n"
+    assert capsys.readouterr().err.endswith(why)
     assert Path("kd/data.json").read_bytes() == before
     assert distill(folder, "--beam", "2", "--overwrite", "--quiet") == 0
     assert Path("kd/data.json").read_bytes() != before
+
+
+def test_auto_is_what_it_stands_for_and_another_engine_is_another_plan(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfm_cli.device.has_native_bfloat16", lambda device: False)
+    assert distill(folder, "--beam", "1", "--engine", "torch", "--precision", "auto") == 0
+    plan = json.loads(Path("kd/data.json").read_text())["distilled"]["plan"]
+    assert (plan["engine"], plan["precision"]) == ("torch", "float32")
+    assert distill(folder, "--beam", "1", "--engine", "torch", "--precision", "float32") == 0
+    assert "is up to date" in capsys.readouterr().err
+    assert distill(folder, "--beam", "1", "--engine", "torch", "--precision", "int8") == 2
+    monkeypatch.setattr("tfm_cli.device.has_native_bfloat16", lambda device: True)
+    assert distill(folder, "--beam", "1", "--engine", "torch", "--precision", "auto") == 2
 
 
 def test_what_is_no_teacher_or_no_output_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert distill(folder, model="ctc") == 2
     assert "a teacher writes from left to right, and this model is ctc" in capsys.readouterr().err
     assert distill(folder, "--overwrite", output=str(folder / "data")) == 2
-    assert "there are other data already. Name another --output.\n" in capsys.readouterr().err
+    assert "data: these are the data themselves. Name another folder.\n" in capsys.readouterr().err
     Path("mine").mkdir()
     Path("mine/letter.txt").write_text("dear")
     assert distill(folder, "--overwrite", output="mine") == 2

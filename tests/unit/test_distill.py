@@ -19,6 +19,8 @@ from tfm_cli.engines.pytorch import TorchEngine
 from tfm_cli.model import build_family
 from tfm_cli.text.options import TokenizerOptions
 from tfm_cli.text.tokenizer import Tokenizer, Tokenizers
+from tfm_cli.transformer.hypothesis import Hypothesis
+from tfm_cli.transformer.special import COUNT
 from tfm_cli.translator import TextHypothesis, Translation, Translator
 
 PLAN = Plan("teacher", DecodeOptions(beam=1))
@@ -124,14 +126,81 @@ def test_goes_on_after_the_last_whole_shard(data: DataFolder, tmp_path: Path) ->
         replace(PLAN, search=DecodeOptions(beam=2)),
         replace(PLAN, originals=0.1),
         replace(PLAN, precision="int8"),
+        replace(PLAN, engine="ctranslate2"),
         replace(PLAN, seed=2),
     ],
 )
 def test_another_plan_begins_anew(data: DataFolder, tmp_path: Path, other: Plan) -> None:
     with pytest.raises(KeyboardInterrupt):
         distill(data, Teacher(data, breaks_at=40), tmp_path / "kd", PLAN)
+    similar = tmp_path / f".kd-2-distilling-{'0' * 16}-16"  # of the output kd-2
+    similar.mkdir()
     assert distill(data, Teacher(data), tmp_path / "kd", other).resumed == 0
     assert not is_distilled(data, tmp_path / "kd", PLAN)
+    assert hidden(tmp_path) == [similar]  # nothing of the plan before it
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "[",
+        '[["so", "whole"]]',
+        '[["so", true]]',
+        "7",
+        json.dumps([["so", "long ago"]] * 16),
+        json.dumps(["so"] * 16),
+    ],
+)
+def test_a_damaged_shard_is_made_anew(data: DataFolder, tmp_path: Path, damage: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        distill(data, Teacher(data, breaks_at=40), tmp_path / "kd", PLAN)
+    (shards,) = hidden(tmp_path)
+    (shards / "000000.json").write_text(damage)
+    teacher = Teacher(data)
+    report = distill(data, teacher, tmp_path / "kd", PLAN)
+    assert (report.resumed, report.translated, len(teacher.read)) == (16, 34, 34)
+    assert texts(DataFolder.load(tmp_path / "kd")) == [(source, f"{source} {source}") for source, _ in texts(data)]
+
+
+def test_shards_of_another_size_are_not_taken(
+    data: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        distill(data, Teacher(data, breaks_at=40), tmp_path / "kd", PLAN)
+    monkeypatch.setattr(room, "SHARD", 20)
+    assert distill(data, Teacher(data), tmp_path / "kd", PLAN).resumed == 0
+    assert texts(DataFolder.load(tmp_path / "kd")) == [(source, f"{source} {source}") for source, _ in texts(data)]
+
+
+class Reader:
+    """An engine that says the same of everything, and remembers how many tokens it read of each source."""
+
+    workers, default_options = 1, DecodeOptions()
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    def decode(self, batch, options, with_scores=True):
+        self.lengths += [len(source) - 1 for source in batch.sources]
+        return [[Hypothesis([ord("s") + COUNT], 0.0, 0.0, [])] for _ in batch.sources]
+
+
+def test_a_source_is_read_whole_by_another_tokenizer_or_keeps_its_pair(
+    data: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = Tokenizer.train(["zzz zzz"], TokenizerOptions(vocab_size=270))  # all else are bytes
+    lengths = [len(tokenizer.encode(source)) for source, _ in texts(data)]
+    assert data.train is not None and max(lengths) > data.train.lengths[:, 0].max()
+    reader = Reader()
+    report = distill(data, Translator(reader, Tokenizers(tokenizer)), tmp_path / "kd", PLAN)
+    assert sorted(reader.lengths) == sorted(lengths)
+    assert (report.distilled, report.long) == (50, 0)
+    monkeypatch.setattr(room, "longest_read", lambda data: 12)
+    report = distill(data, Translator(Reader(), Tokenizers(tokenizer)), tmp_path / "short", PLAN)
+    assert 0 < report.long == sum(length > 12 for length in lengths) == 50 - report.distilled
+    both = zip(texts(data), texts(DataFolder.load(tmp_path / "short")), lengths, strict=True)
+    assert all(new[1] == (old[1] if length > 12 else "s") for old, new, length in both)
 
 
 def test_a_teacher_with_another_tokenizer(data: DataFolder, tmp_path: Path) -> None:

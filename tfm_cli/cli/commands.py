@@ -97,8 +97,8 @@ COMMANDS = (
         "distill",
         "Have a model translate the training text anew, for a student.",
         "Writes a data folder for `tfm train` with the same sources and the translations of a trained model, from which a model "
-        "that writes all words at once learns better (Kim and Rush 2016). Stopped, it goes on where it was. Where the model's "
-        "translation is empty or does not end, the pair keeps its own.",
+        "that writes all words at once learns better (Kim and Rush 2016). Stopped, it goes on where it was. Where a source is "
+        "too long for the model, or its translation is empty or does not end, the pair keeps its own.",
         (DistillOptions, MachineOptions),
         "tfm_cli.cli.distill:run",
         examples=(

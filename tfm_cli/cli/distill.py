@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.cli.machine import MACHINE, MachineOptions, open_translator
+from tfm_cli.cli.machine import MACHINE, MachineOptions, open_set_up
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
@@ -49,7 +49,7 @@ def run(settings: Settings, screen: Screen) -> None:
     options, machine = settings[DistillOptions], settings[MachineOptions]
     assert options.model is not None and options.output is not None
     from tfm_cli.data.dataset import DataFolder, check_replaceable
-    from tfm_cli.distill import Plan, distill, is_distilled
+    from tfm_cli.distill import Plan, distill, is_distilled, longest_read
     from tfm_cli.engines.choice import Wish
     from tfm_cli.engines.store import fingerprint
 
@@ -57,17 +57,20 @@ def run(settings: Settings, screen: Screen) -> None:
     _check_teacher(teacher)
     data = DataFolder.load(options.data)
     _check_languages(teacher, data, screen)
+    check_replaceable(output)
+    if output.exists() and output.samefile(data.folder):
+        raise TfmError("these are the data themselves", where=f"--output {output}", fix="Name another folder.")
     search = DecodeOptions(beam=options.beam)
-    plan = Plan(fingerprint(teacher), search, machine.precision, options.originals, options.seed)
+    # Which engine it is, and in which numbers, is known when the teacher is loaded.
+    wish = Wish([options.model], search, machine.precision, longest_read(data))
+    translator, setup = open_set_up(wish, machine, screen)
+    plan = Plan(fingerprint(teacher), search, setup.engine, setup.precision, options.originals, options.seed)
     if is_distilled(data, output, plan) and not options.overwrite:
         screen.say(f"{output}/ is up to date: neither model, data nor options have changed, so nothing was done.")
         return
-    check_replaceable(output)
-    if output.exists() and (output.samefile(data.folder) or (any(output.iterdir()) and not options.overwrite)):
-        fix = "Name another --output" + ("." if output.samefile(data.folder) else ", or add --overwrite.")
+    if output.exists() and any(output.iterdir()) and not options.overwrite:
+        fix = "Name another --output, or add --overwrite."
         raise TfmError("there are other data already", where=str(output), fix=fix)
-    longest = int(data.train.lengths[:, 0].max()) if data.train else 1
-    translator = open_translator(Wish([options.model], search, machine.precision, longest), machine, screen)
     wanted = data.pairs - round(options.originals * data.pairs)
     with screen.progress("Distilling", total=wanted, unit="sentences") as meter:
         report = distill(
@@ -112,6 +115,8 @@ def _show(report: "DistillReport", output: Path, screen: Screen) -> None:
         parts.append(f"{sum(reasons.values()):,} with their own translation, since the teacher's {told}")
     else:
         parts.append("no translation was empty or cut")
+    if report.long:
+        parts.append(f"{report.long:,} with their own translation, since the source is longer than a teacher is given")
     pace = f"{report.seconds / 60:.1f} minutes, {report.rate:,.1f} sentences/s"
     before = f" ({report.resumed:,} from an earlier start)" if report.resumed else ""
     screen.say(f"{report.pairs:,} pairs in {output}/ in {pace}{before}: {'; '.join(parts)}.")
