@@ -5,6 +5,7 @@ import warnings
 import torch
 from torch import Tensor, nn
 
+from tfm_cli.engines.replace import replace_linear
 from tfm_cli.errors import TfmError
 from tfm_cli.transformer.family import Family
 
@@ -45,12 +46,7 @@ def quantise(family: Family) -> None:
     engines = getattr(torch.backends.quantized, "supported_engines", ())
     if not hasattr(torch, "quantize_per_channel") or not any(engine != "none" for engine in engines):
         raise TfmError("this build of torch does not compute in int8", where="--precision int8", fix="Use float32.")
-    network = family.network
-    for module in list(family.modules()):
-        for name, part in list(module.named_children()):
-            if isinstance(part, nn.Linear) and part is not network.output:
-                setattr(module, name, Int8Linear(part.weight, part.bias))
-    network.projection = Int8Linear(network.output_weight, None)
+    replace_linear(family, Int8Linear)
 
 
 def _has_vnni() -> bool:

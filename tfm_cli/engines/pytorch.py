@@ -10,6 +10,7 @@ from tfm_cli.autoregressive.family import Autoregressive, Ensemble
 from tfm_cli.device import pick_device, pick_precision
 from tfm_cli.engines.engine import Sentences
 from tfm_cli.engines.int8 import quantise
+from tfm_cli.engines.packed import pack
 from tfm_cli.errors import TfmError
 from tfm_cli.model import Model, load_model
 from tfm_cli.text.tokenizer import Tokenizers
@@ -44,8 +45,9 @@ def load(
         raise TfmError(f"int8 is for CPUs, and this is {place}", where="--precision int8", fix="Use bfloat16.")
     dtype = torch.float32 if is_int8 else pick_precision(precision, place)
     models = [load_model(each, place, dtype) for each in folders]
-    for model in models if is_int8 else ():
-        quantise(model.family)
+    if place.type == "cpu":
+        for model in models:
+            (quantise if is_int8 else pack)(model.family)
     return TorchEngine(_together(models, folders), place, workers), models[0].tokenizers
 
 
