@@ -22,7 +22,7 @@ import numpy as np
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.data import cleaning
 from tfm_cli.data.dataset import ABOUT, DataFolder, is_current, replacing
-from tfm_cli.data.storage import Encoded, Split, SplitWriter
+from tfm_cli.data.storage import Encoded, SplitWriter
 from tfm_cli.errors import TfmError
 from tfm_cli.transformer.special import END
 from tfm_cli.translator import Batching, Translator
@@ -43,7 +43,7 @@ class Plan:
 
     In int8 on torch nearly so: there a sentence's numbers depend a little on its batch. ``teacher`` is the fingerprint of the
     model, run by ``engine`` in ``precision``, the number type itself and never "auto"; ``originals`` is the share of pairs
-    that are kept as they are, drawn by ``seed``.
+    that are kept as they are, drawn by ``seed``; ``monolingual`` is the fingerprint of the `Monolingual` text.
     """
 
     teacher: str
@@ -52,6 +52,7 @@ class Plan:
     precision: str = "float32"
     originals: float = 0.0
     seed: int = 1
+    monolingual: str = ""
 
     def fingerprint(self, data: DataFolder) -> str:
         """SHA-256 over the plan and the data."""
@@ -59,13 +60,42 @@ class Plan:
         return sha256(content.encode()).hexdigest()
 
 
+@dataclass(frozen=True)
+class Monolingual:
+    """More text in the source language, whose translations join the pairs (Zhou and Keung 2020): distinct ``lines``.
+
+    ``dropped`` counts lines that were empty, repeated, or sources of the validation or test text.
+    """
+
+    lines: Sequence[str] = ()
+    dropped: int = 0
+
+    @classmethod
+    def of(cls, lines: Iterable[str], data: DataFolder) -> "Monolingual":
+        """What is of use among ``lines`` beside ``data``."""
+        known = {source for split in (data.valid, data.test) if split is not None for source, _ in split.texts()}
+        kept: dict[str, None] = {}
+        count = 0
+        for line in lines:
+            count += 1
+            if line.strip() and line not in known:
+                kept[line] = None
+        return cls(tuple(kept), count - len(kept))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the lines; empty without any."""
+        return sha256("\n".join(self.lines).encode()).hexdigest() if self.lines else ""
+
+
 @dataclass
 class DistillReport:
     """What became of the ``pairs``: ``distilled`` have the teacher's translation, ``originals`` were to be kept as they are.
 
     The rest kept its own translation, since the teacher's was ``empty``, was ``cut`` where it would not end, or was ``unfit``:
-    of a length that the data's cleaning drops; or since the source was too ``long`` for the teacher. ``translated`` and
-    ``seconds`` are of this start, ``resumed`` of earlier ones.
+    of a length that the data's cleaning drops; or since the source was too ``long`` for the teacher. Beside them stand
+    ``added`` pairs of monolingual text, of which ``unadded`` lines had no good translation. ``translated`` and ``seconds`` are
+    of this start, ``resumed`` of earlier ones.
     """
 
     pairs: int = 0
@@ -75,6 +105,8 @@ class DistillReport:
     cut: int = 0
     unfit: int = 0
     long: int = 0
+    added: int = 0
+    unadded: int = 0
     translated: int = field(default=0, compare=False)
     resumed: int = field(default=0, compare=False)
     seconds: float = field(default=0.0, compare=False)
@@ -106,14 +138,17 @@ def distill(
     plan: Plan,
     batch_tokens: int = 1024,
     on_progress: Progress | None = None,
+    monolingual: Monolingual | None = None,
 ) -> DistillReport:
     """Write the data folder ``output``, whole or not at all; what stands there is replaced.
 
-    The teacher may have another tokenizer than the data: it reads and writes text.
+    The teacher may have another tokenizer than the data: it reads and writes text. The pairs of ``monolingual``, whose
+    fingerprint is the plan's, come after those of the data.
 
     Raises:
         TfmError: the data have no training pairs.
     """
+    more = monolingual.lines if monolingual else ()
     if data.train is None or not len(data.train):
         raise TfmError("there are no training pairs", where=str(data.folder), fix="Run `tfm preprocess` again.")
     kept = drawn(len(data.train), plan.originals, plan.seed)
@@ -121,21 +156,21 @@ def distill(
     report = DistillReport(pairs=len(data.train), originals=int(kept.sum()))
     wanted = np.flatnonzero(~kept)
     batching = Batching(tokens=batch_tokens, buffer=SHARD, max_source=longest_read(data))
-    began, done = time.perf_counter(), 0
-    for number, rows in enumerate(_chunks(wanted)):
-        if shards.read(number, len(rows)) is not None:
-            report.resumed += len(rows)
+    began, total = time.perf_counter(), len(wanted) + len(more)
+    for number, (begin, end) in enumerate(_chunks(total)):
+        if shards.read(number, end - begin) is not None:
+            report.resumed += end - begin
         else:
+            rows, lines = wanted[begin:end], more[max(begin - len(wanted), 0) : max(end - len(wanted), 0)]
             sources = data.tokenizers.source.decode_batch(source for source, _ in data.train.pairs(rows))
-            shards.write(number, _answers(translator, sources, plan, batching))
-            report.translated += len(rows)
-        done += len(rows)
+            shards.write(number, _answers(translator, [*sources, *lines], plan, batching))
+            report.translated += end - begin
         if on_progress:
-            on_progress(done, len(wanted), report.resumed)
+            on_progress(end, total, report.resumed)
     report.seconds = time.perf_counter() - began
     with replacing(output) as folder:
-        answers = shards.answers(len(rows) for rows in _chunks(wanted))
-        writer = _write_train(folder / "train.arrow", data, kept, answers, report)
+        answers = shards.answers(end - begin for begin, end in _chunks(total))
+        writer = _write_train(folder / "train.arrow", data, kept, more, answers, report)
         _write_rest(folder, data, plan, writer, report)
     shards.remove()
     return report
@@ -148,8 +183,9 @@ def drawn(pairs: int, share: float, seed: int) -> np.ndarray:
     return kept
 
 
-def _chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    return (rows[begin : begin + SHARD] for begin in range(0, len(rows), SHARD))
+def _chunks(count: int) -> Iterator[tuple[int, int]]:
+    """Beginning and end of each shard's part of so many."""
+    return ((begin, min(begin + SHARD, count)) for begin in range(0, count, SHARD))
 
 
 def _answers(translator: Translator, sources: Sequence[str], plan: Plan, batching: Batching) -> list[Answer]:
@@ -206,43 +242,63 @@ class _Shards:
 
 
 def _write_train(
-    path: Path, data: DataFolder, kept: np.ndarray, answers: Iterator[Answer], report: DistillReport
+    path: Path,
+    data: DataFolder,
+    kept: np.ndarray,
+    more: Sequence[str],
+    answers: Iterator[Answer],
+    report: DistillReport,
 ) -> SplitWriter:
-    """All training pairs in their order; ``report`` counts what became of them."""
-    split = data.train
-    assert split is not None
+    """All training pairs in their order, then those of ``more``; ``report`` counts what became of them."""
     with SplitWriter.open(path, texts=False) as writer:
-        for rows in _chunks(np.arange(len(split))):
-            writer.write(list(_pairs(split, rows.tolist(), kept, answers, data, report)))
+        for begin, end in _chunks(len(kept)):
+            writer.write(list(_pairs(data, range(begin, end), kept, answers, report)))
+        for begin, end in _chunks(len(more)):
+            writer.write(list(_added(data, more[begin:end], answers, report)))
     return writer
 
 
 def _pairs(
-    split: Split,
-    rows: Sequence[int],
-    kept: np.ndarray,
-    answers: Iterator[Answer],
-    data: DataFolder,
-    report: DistillReport,
+    data: DataFolder, rows: Sequence[int], kept: np.ndarray, answers: Iterator[Answer], report: DistillReport
 ) -> Iterator[Encoded]:
+    """Pairs of the data with the teacher's translation, or with their own where it is of no use."""
+    assert data.train is not None
     found = [("", WHOLE) if kept[row] else next(answers) for row in rows]
     encoded = data.tokenizers.target.encode_batch([text for text, _ in found])
-    limits = data.info["options"]["max_length"], data.info["options"]["max_ratio"]
-    for row, pair, (text, fate), ids in zip(rows, split.pairs(rows), found, encoded, strict=True):
+    for row, pair, answer, ids in zip(rows, data.train.pairs(rows), found, encoded, strict=True):
         source, target = (side.tolist() for side in pair)
         if not kept[row]:
-            if fate == LONG:
-                report.long += 1
-            elif fate == CUT:
-                report.cut += 1
-            elif not text.strip():
-                report.empty += 1
-            elif cleaning.lengths(len(source), len(ids) + 1, *limits):
-                report.unfit += 1
-            else:
-                report.distilled += 1
+            fate = _fate(answer, len(source), len(ids) + 1, data)
+            setattr(report, fate, getattr(report, fate) + 1)
+            if fate == "distilled":
                 target = [*ids, END]
         yield Encoded("", "", source, target)
+
+
+def _added(
+    data: DataFolder, lines: Sequence[str], answers: Iterator[Answer], report: DistillReport
+) -> Iterator[Encoded]:
+    """Pairs of more lines with the teacher's translation; a line without a good one is left out."""
+    found = [next(answers) for _ in lines]
+    sources = data.tokenizers.source.encode_batch(lines)
+    targets = data.tokenizers.target.encode_batch([text for text, _ in found])
+    for answer, source, target in zip(found, sources, targets, strict=True):
+        if _fate(answer, len(source) + 1, len(target) + 1, data) == "distilled":
+            report.added += 1
+            yield Encoded("", "", [*source, END], [*target, END])
+        else:
+            report.unadded += 1
+
+
+def _fate(answer: Answer, source: int, target: int, data: DataFolder) -> str:
+    """What an answer counts as in a `DistillReport`, given the pair's lengths in tokens with END."""
+    text, fate = answer
+    if fate != WHOLE:
+        return fate
+    if not text.strip():
+        return "empty"
+    limits = data.info["options"]["max_length"], data.info["options"]["max_ratio"]
+    return "unfit" if cleaning.lengths(source, target, *limits) else "distilled"
 
 
 def _write_rest(folder: Path, data: DataFolder, plan: Plan, train: SplitWriter, report: DistillReport) -> None:
@@ -251,7 +307,11 @@ def _write_rest(folder: Path, data: DataFolder, plan: Plan, train: SplitWriter, 
     splits: dict[str, Any] = {role: dict(about) for role, about in data.info["splits"].items()}
     for role in splits.keys() - {"train"}:
         shutil.copy(data.folder / f"{role}.arrow", folder / f"{role}.arrow")
-    splits["train"] |= {"source_tokens": train.source_tokens, "target_tokens": train.target_tokens}
+    splits["train"] |= {
+        "pairs": train.pairs,
+        "source_tokens": train.source_tokens,
+        "target_tokens": train.target_tokens,
+    }
     counts = {name: value for name, value in asdict(report).items() if name not in ("translated", "resumed", "seconds")}
     about = data.info | {
         "fingerprint": plan.fingerprint(data),

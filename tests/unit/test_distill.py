@@ -1,6 +1,7 @@
 """Distillation: what is written is what the teacher says, in shards that a second start goes on from."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.toys import TINY, WORDS, make_data, reverse, sentences
 from tfm_cli import distill as room
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.data.dataset import DataFolder
-from tfm_cli.distill import Plan, distill, drawn, is_distilled
+from tfm_cli.distill import Monolingual, Plan, distill, drawn, is_distilled
 from tfm_cli.engines.pytorch import TorchEngine
 from tfm_cli.model import build_family
 from tfm_cli.text.options import TokenizerOptions
@@ -213,3 +214,39 @@ def test_a_teacher_with_another_tokenizer(data: DataFolder, tmp_path: Path) -> N
     assert [source for source, _ in new] == [source for source, _ in old]
     about = json.loads((tmp_path / "kd" / "data.json").read_text())["distilled"]
     assert about["from"] == data.fingerprint and about["report"]["pairs"] == 50
+
+
+def test_monolingual_text_joins_the_pairs(data: DataFolder, tmp_path: Path) -> None:
+    held = data.valid.texts()[0][0] if data.valid else ""
+    more = Monolingual.of(["ba ba ba", "", "ba ba ba", held, "di di", "ko ko ko ko", "du"], data)
+    assert (more.lines, more.dropped) == (("ba ba ba", "di di", "ko ko ko ko", "du"), 3)
+    plan = replace(PLAN, monolingual=more.fingerprint)
+
+    def say(line: str) -> str:
+        return {"di di": "di ...", "du": " "}.get(line, f"{line} {line}")
+
+    report = distill(data, Teacher(data, say), tmp_path / "kd", plan, monolingual=more)
+    made = DataFolder.load(tmp_path / "kd")
+    assert texts(made)[:50] == texts_of(data, say)
+    assert texts(made)[50:] == [("ba ba ba", "ba ba ba ba ba ba"), ("ko ko ko ko", "ko ko ko ko ko ko ko ko")]
+    assert (report.pairs, report.added, report.unadded, report.translated) == (50, 2, 2, 54)
+    assert made.pairs == len(made.train or ()) == 52
+    assert not is_distilled(data, tmp_path / "kd", PLAN)
+
+
+def test_monolingual_text_goes_on_where_it_was(data: DataFolder, tmp_path: Path) -> None:
+    more = Monolingual.of([f"ba ba {word}" for word in WORDS], data)
+    plan = replace(PLAN, monolingual=more.fingerprint)
+    with pytest.raises(KeyboardInterrupt):
+        distill(data, Teacher(data, breaks_at=60), tmp_path / "kd", plan, monolingual=more)
+    report = distill(data, Teacher(data), tmp_path / "kd", plan, monolingual=more)
+    assert (report.resumed, report.translated, report.added) == (48, 17, len(WORDS))
+    assert texts(DataFolder.load(tmp_path / "kd"))[-1] == (
+        f"ba ba {WORDS[-1]}",
+        f"ba ba {WORDS[-1]} " * 1 + f"ba ba {WORDS[-1]}",
+    )
+
+
+def texts_of(data: DataFolder, say: Callable[[str], str]) -> list[tuple[str, str]]:
+    """The pairs of ``data`` with the translations of such a teacher."""
+    return [(source, say(source)) for source, _ in texts(data)]

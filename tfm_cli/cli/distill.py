@@ -1,6 +1,8 @@
 """`tfm distill`: a data folder whose training targets a teacher wrote."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import read_config
 from tfm_cli.options import check, option
+from tfm_cli.text.corpus import read_lines
 
 if TYPE_CHECKING:
     from tfm_cli.data.dataset import DataFolder
@@ -34,6 +37,13 @@ class DistillOptions:
     output: str | None = option(
         None, "Folder to write.", short="-o", is_path=True, metavar="FOLDER", required=True, example="data-kd/"
     )
+    monolingual: Sequence[str] = option(
+        (),
+        "More text in the source language alone: its translations join the pairs. A student that has seen more sources "
+        "comes nearer to its teacher.",
+        is_path=True,
+        metavar="FILE",
+    )
     beam: int = option(5, "Beam size of the teacher.", minimum=1, maximum=1000)
     originals: float = option(0.0, "Share of the pairs kept as they are.", minimum=0, maximum=1)
     seed: int = option(1, "Another seed keeps other pairs.", minimum=0)
@@ -49,7 +59,7 @@ def run(settings: Settings, screen: Screen) -> None:
     options, machine = settings[DistillOptions], settings[MachineOptions]
     assert options.model is not None and options.output is not None
     from tfm_cli.data.dataset import DataFolder, check_replaceable
-    from tfm_cli.distill import Plan, distill, is_distilled, longest_read
+    from tfm_cli.distill import Monolingual, Plan, distill, is_distilled, longest_read
     from tfm_cli.engines.choice import Wish
     from tfm_cli.engines.store import fingerprint
 
@@ -60,18 +70,21 @@ def run(settings: Settings, screen: Screen) -> None:
     check_replaceable(output)
     if output.exists() and output.samefile(data.folder):
         raise TfmError("these are the data themselves", where=f"--output {output}", fix="Name another folder.")
+    more = Monolingual.of(chain.from_iterable(read_lines(path) for path in options.monolingual), data)
     search = DecodeOptions(beam=options.beam)
     # Which engine it is, and in which numbers, is known when the teacher is loaded.
     wish = Wish([options.model], search, machine.precision, longest_read(data))
     translator, setup = open_set_up(wish, machine, screen)
-    plan = Plan(fingerprint(teacher), search, setup.engine, setup.precision, options.originals, options.seed)
+    plan = Plan(
+        fingerprint(teacher), search, setup.engine, setup.precision, options.originals, options.seed, more.fingerprint
+    )
     if is_distilled(data, output, plan) and not options.overwrite:
         screen.say(f"{output}/ is up to date: neither model, data nor options have changed, so nothing was done.")
         return
     if output.exists() and any(output.iterdir()) and not options.overwrite:
         fix = "Name another --output, or add --overwrite."
         raise TfmError("there are other data already", where=str(output), fix=fix)
-    wanted = data.pairs - round(options.originals * data.pairs)
+    wanted = data.pairs - round(options.originals * data.pairs) + len(more.lines)
     with screen.progress("Distilling", total=wanted, unit="sentences") as meter:
         report = distill(
             data,
@@ -80,8 +93,9 @@ def run(settings: Settings, screen: Screen) -> None:
             plan,
             options.batch_tokens,
             lambda done, total, before: meter.reach(done, total, before=before),
+            more,
         )
-    _show(report, output, screen)
+    _show(report, more.dropped, output, screen)
 
 
 def _check_teacher(folder: Path) -> None:
@@ -101,7 +115,7 @@ def _check_languages(teacher: Path, data: "DataFolder", screen: Screen) -> None:
             screen.warn(f"the teacher's {side} language is {known}, that of the data {code}")
 
 
-def _show(report: "DistillReport", output: Path, screen: Screen) -> None:
+def _show(report: "DistillReport", dropped: int, output: Path, screen: Screen) -> None:
     reasons = {
         "did not end": report.cut,
         "were empty": report.empty,
@@ -113,10 +127,16 @@ def _show(report: "DistillReport", output: Path, screen: Screen) -> None:
         parts.append(f"{report.originals:,} kept as they were")
     if told:
         parts.append(f"{sum(reasons.values()):,} with their own translation, since the teacher's {told}")
-    else:
+    elif report.distilled:
         parts.append("no translation was empty or cut")
     if report.long:
         parts.append(f"{report.long:,} with their own translation, since the source is longer than a teacher is given")
+    if report.added or report.unadded:
+        parts.append(f"and {report.added:,} pairs of monolingual text")
+        if report.unadded:
+            parts.append(f"{report.unadded:,} of its lines had no good translation")
+        if dropped:
+            parts.append(f"{dropped:,} were empty, repeated, or stand in the validation or test text")
     pace = f"{report.seconds / 60:.1f} minutes, {report.rate:,.1f} sentences/s"
     before = f" ({report.resumed:,} from an earlier start)" if report.resumed else ""
     screen.say(f"{report.pairs:,} pairs in {output}/ in {pace}{before}: {'; '.join(parts)}.")
