@@ -89,7 +89,7 @@ COMMANDS = (
         "Reads the folder that `tfm preprocess` wrote. Ctrl-C saves before it stops, and --resume goes on exactly there.",
         (RunOptions, Shape, LearningOptions, NonAutoregressiveOptions, ValidationOptions),
         "tfm_cli.cli.train:run",
-        examples=("tfm train", "tfm train --preset base --max-minutes 60", "tfm train --resume"),
+        examples=("tfm train", "tfm train --max-minutes 60", "tfm train --resume"),
         group=BUILD,
         presets=preset,
     ),

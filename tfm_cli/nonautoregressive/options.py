@@ -71,13 +71,16 @@ class NonAutoregressiveDecodeOptions:
 
     length_scale: float = option(
         1.0,
-        "oneshot, dag, maskpredict: stretch or shrink the predicted length by this factor.",
+        "oneshot with --length predict, dag, maskpredict: stretch or shrink the predicted length by this factor.",
         minimum=0.5,
         maximum=2,
         group=GROUP,
     )
     length_beam: int = option(
-        1, "oneshot, maskpredict: lengths tried around the predicted one; the surest wins.", minimum=1, group=GROUP
+        1,
+        "oneshot with --length predict, maskpredict: lengths tried around the predicted one; the surest wins.",
+        minimum=1,
+        group=GROUP,
     )
     iterations: int = option(
         4, "maskpredict: passes; each after the first rewrites the least sure tokens.", minimum=1, group=GROUP

@@ -16,7 +16,8 @@ class RunOptions:
     output: str = option("run", "Folder for the model and its checkpoints.", is_path=True, metavar="FOLDER", group=RUN)
     preset: str = option(
         AUTO,
-        "Network size; single options override it. auto: size, dropout, batches and rate by the number of training pairs.",
+        "Network size; single options override it. auto: size, dropout, batches, rate and schedule by the number of training "
+        "pairs. A name fixes the network alone, so give rate and warm-up beside it.",
         choices=(AUTO, "tiny", "small", "base", "big"),
         group=RUN,
     )
