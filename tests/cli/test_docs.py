@@ -76,7 +76,7 @@ def test_every_command_line_in_a_document_parses(document: Path) -> None:
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*/tfm.toml")), ids=lambda path: path.parent.name)
 def test_the_examples_have_keys_that_exist(example: Path) -> None:
     project = Project.load(example).check({name: command.sections for name, command in COMMANDS.items()})
-    assert {"project", "train-tokenizer", "preprocess", "train"} <= project.tables.keys()
+    assert {"project", "train"} <= project.tables.keys()
 
 
 def test_scripts_and_documents_that_the_readme_names_exist() -> None:

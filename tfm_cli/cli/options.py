@@ -19,7 +19,9 @@ class InitOptions:
     target: str | None = option(None, "Its translation, line by line.", is_path=True, group=FILES)
     valid_source: str | None = option(None, "Validation text, never trained on.", is_path=True, group=FILES)
     valid_target: str | None = option(None, "Its translation.", is_path=True, group=FILES)
-    test_source: str | None = option(None, "Test text for `tfm eval`; none is held out by itself.", is_path=True, group=FILES)
+    test_source: str | None = option(
+        None, "Test text for `tfm eval`; none is held out by itself.", is_path=True, group=FILES
+    )
     test_target: str | None = option(None, "Its translation.", is_path=True, group=FILES)
     source_lang: str | None = option(None, "Language code; guessed from the file's ending (train.zh).", metavar="CODE")
     target_lang: str | None = option(None, "Language code; guessed from the file's ending (train.en).", metavar="CODE")
