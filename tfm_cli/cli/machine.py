@@ -151,8 +151,8 @@ def torch_shares(device: "torch.device", machine: MachineOptions, one_by_one: bo
 
 def _shared_out(threads: int, machine: MachineOptions, one_by_one: bool) -> tuple[int, int]:
     """How many batches are translated at once, and how many of the threads each has."""
-    if machine.workers and one_by_one:
-        raise TfmError("lines come one at a time, so there is no second batch", where="--workers", fix="Leave it out.")
+    if machine.workers and machine.workers > 1 and one_by_one:
+        raise TfmError("lines come one at a time, so there is no second batch", where="--workers", fix="Use 1 here.")
     if machine.workers and machine.threads and machine.workers > machine.threads:
         raise TfmError(
             f"{machine.workers} workers cannot share {machine.threads} threads", where="--workers", fix="Lower it."
