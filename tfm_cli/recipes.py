@@ -1,4 +1,4 @@
-"""What to train with, by the number of training pairs: the meaning of ``--preset auto`` and ``--vocab-size auto``."""
+"""What to train with, by the number of training pairs: the meaning of ``--preset`` and of ``--vocab-size auto``."""
 
 import math
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Recipe:
     @property
     def values(self) -> dict[str, Any]:
         """Options of `tfm train` by field name."""
-        return {**PRESETS[self.size], **self.learning}
+        return {**self.learning, **PRESETS[self.size]}
 
     def __str__(self) -> str:
         learning = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.learning.items())
@@ -71,9 +71,22 @@ RECIPES = (
 )
 
 
-def recipe(pairs: int, optimizer: str = "muon") -> Recipe:
-    """The recipe for so many training pairs."""
+def recipe(pairs: int, optimizer: str = "muon", size: str = AUTO) -> Recipe:
+    """The recipe for so many training pairs, with its network or the one called ``size``.
+
+    A larger network than the recipe's bears only the rate of the recipe that it is of.
+    """
     found = next(each for each in RECIPES if pairs < each.below)
+    if size in (AUTO, found.size):
+        return _for_optimizer(found, optimizer)
+    own = next((each for each in RECIPES if each.size == size), RECIPES[-1])
+    learning, other = (_for_optimizer(each, optimizer).learning for each in (found, own))
+    if other["learning_rate"] < learning["learning_rate"]:
+        learning = {**learning, **{name: other[name] for name in ("learning_rate", "warmup_steps")}}
+    return replace(found, size=size, learning=learning)
+
+
+def _for_optimizer(found: Recipe, optimizer: str) -> Recipe:
     return replace(found, learning={**found.learning, **found.adam}) if optimizer == "adam" else found
 
 
@@ -86,16 +99,18 @@ def vocabulary(pairs: int, characters: int) -> int:
 def preset(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the option ``preset`` of `tfm train` stands for, by field name.
 
-    ``values`` are the options settled without it: of ``auto`` the data folder decides, and whether the run has an end, towards
-    which the rate can fall.
+    ``values`` are the options settled without it: the data folder decides, and whether the run has an end, towards which the
+    rate can fall. A name fixes the network.
     """
-    if values["preset"] != AUTO:
-        return dict(PRESETS.get(values["preset"], {}))
+    size = values["preset"]
+    if size != AUTO and size not in PRESETS:
+        return {}  # which is told as the options are checked
     from tfm_cli.data.dataset import DataFolder
 
     try:
         pairs = DataFolder.load(values["data"]).pairs
     except TfmError:
-        return {}  # `train` says what is wrong with the folder, after it has looked at the options
+        # `train` says what is wrong with the folder, after it has looked at the options.
+        return dict(PRESETS.get(size, {}))
     has_end = any(values[name] for name in ("max_minutes", "max_steps", "max_epochs"))
-    return {**recipe(pairs, values["optimizer"]).values, "schedule": "linear" if has_end else "inverse-sqrt"}
+    return {**recipe(pairs, values["optimizer"], size).values, "schedule": "linear" if has_end else "inverse-sqrt"}

@@ -82,8 +82,8 @@ def test_training_leaves_a_model_folder_and_its_log(project: Path) -> None:
         "checkpoints",
     } == names
     events = [json.loads(line) for line in (project / "run" / "log.jsonl").read_text().splitlines()]
-    told = [event["event"] for event in events if event["event"] != "warning"]
-    assert told == ["start", "validation", "step", "validation"]
+    events = [event for event in events if event["event"] != "warning"]
+    assert [event["event"] for event in events] == ["start", "validation", "step", "validation"]
     assert events[-1]["scores"].keys() == {"BLEU", "chrF"}
     card = (project / "run" / "README.md").read_text()
     assert "xx → yy" in card

@@ -46,8 +46,24 @@ def test_adam_alone_learns_at_rates_of_its_own():
         assert adam["warmup_steps"] > muon["warmup_steps"]
 
 
-def test_a_named_preset_is_a_shape_and_no_more():
+def test_a_named_preset_without_data_is_a_shape_and_no_more():
     assert preset({"preset": "base", "data": "nowhere", **LIMITS}) == PRESETS["base"]
+    assert preset({"preset": "baze", "data": "nowhere", **LIMITS}) == {}
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adam"])
+@pytest.mark.parametrize("size", PRESETS)
+@pytest.mark.parametrize("pairs", [1, 20_000, 200_000, 10**9])
+def test_a_named_network_learns_by_the_pairs_at_a_rate_that_it_bears(pairs: int, size: str, optimizer: str):
+    by_pairs, named = recipe(pairs, optimizer), recipe(pairs, optimizer, size)
+    assert named.values.items() >= PRESETS[size].items()
+    assert named.learning["batch_tokens"] == by_pairs.learning["batch_tokens"]
+    assert named.learning["learning_rate"] <= by_pairs.learning["learning_rate"]
+    if PRESETS[size]["dim"] <= PRESETS[by_pairs.size]["dim"]:
+        assert named.learning == by_pairs.learning
+    else:
+        slowest = recipe(10**9 if size in ("base", "big") else 20_000, optimizer)
+        assert named.learning["learning_rate"] <= slowest.learning["learning_rate"]
 
 
 def test_what_was_picked_is_told_and_ones_own_options_stay(

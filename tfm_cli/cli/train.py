@@ -11,7 +11,6 @@ from tfm_cli.config import Settings
 from tfm_cli.data.dataset import DataFolder
 from tfm_cli.errors import TfmError
 from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
-from tfm_cli.options import AUTO
 from tfm_cli.recipes import recipe
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
 from tfm_cli.transformer.shape import Shape
@@ -38,7 +37,7 @@ def run(settings: Settings, screen: Screen) -> None:
         refuse_unused_weight(settings, options.family, nonautoregressive.length)
         sitting = Sitting([ScreenWatcher(screen)], began, world, settings.typed())
         trainer = prepare(options, learning, validation, shape, nonautoregressive, sitting)
-        if world.is_first and options.preset == AUTO and not trainer.progress.step:
+        if world.is_first and not trainer.progress.step:
             _tell_recipe(settings, screen)
         if world.is_first and not trainer.progress.step and (start := trainer.model.about.get("initialised_from")):
             screen.say(f"Starting from {start}.")
@@ -64,9 +63,9 @@ def _refuse_contradictions(settings: Settings) -> None:
 
 
 def _tell_recipe(settings: Settings, screen: Screen) -> None:
-    """What ``--preset auto`` picked, and what the user's own options keep from it."""
+    """What ``--preset`` picked, and what the user's own options keep from it."""
     pairs = DataFolder.load(settings[RunOptions].data).pairs
-    picked = recipe(pairs, settings[LearningOptions].optimizer)
+    picked = recipe(pairs, settings[LearningOptions].optimizer, settings[RunOptions].preset)
     given = settings.given(Shape, LearningOptions)
     own = [name.replace("_", "-") for name in given if name in picked.values]
     kept = f" Yours stay: {', '.join(own)}." if own else ""

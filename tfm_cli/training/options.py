@@ -16,8 +16,8 @@ class RunOptions:
     output: str = option("run", "Folder for the model and its checkpoints.", is_path=True, metavar="FOLDER", group=RUN)
     preset: str = option(
         AUTO,
-        "Network size; single options override it. auto: size, dropout, batches, rate and schedule by the number of training "
-        "pairs. A name fixes the network alone, so give rate and warm-up beside it.",
+        "Network size, or auto, by the number of training pairs. Dropout, batches, rate and schedule fit the network, the pairs "
+        "and the run's limit; single options override each.",
         choices=(AUTO, "tiny", "small", "base", "big"),
         group=RUN,
     )
