@@ -43,8 +43,9 @@ def command(data: Path, output: Path, *words: str, launcher: tuple[str, ...] = (
     """Two processes that train; ``launcher`` are torchrun's own options."""
     named = {"data": data, "output": output, **COMMON, **options}
     listed = [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *launcher]
-    return [*start, "-m", "tfm_cli", "train", *listed, *words]
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    logs = ("--log-dir", str(output.with_name(f"{output.name}-logs")))  # else left behind in the system's folder
+    return [*start, *logs, *launcher, "-m", "tfm_cli", "train", *listed, *words]
 
 
 def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
