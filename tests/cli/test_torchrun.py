@@ -126,7 +126,8 @@ def test_a_run_of_two_is_resumed_bit_by_bit_and_by_another_number_with_a_word(
     assert not torch.equal(whole["rng.cpu"], whole["rng.cpu.1"])
     assert all(torch.equal(tensor, cut[name]) for name, tensor in whole.items())
     assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
-    alone = [sys.executable, *command(reverse_data, tmp_path / "cut", "--resume", max_steps=7)[6:]]
+    words = command(reverse_data, tmp_path / "cut", "--resume", max_steps=7)
+    alone = [sys.executable, *words[words.index("tfm_cli") - 1 :]]
     done = subprocess.run(alone, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr
     assert "this run had 2 processes before and has 1 from now on: an update takes 1 batches." in done.stderr
