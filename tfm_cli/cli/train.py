@@ -59,7 +59,7 @@ def _refuse_contradictions(settings: Settings) -> None:
         ("init_from", "a run that is continued starts from its own weights"),
     ):
         if name in typed:
-            raise TfmError(reason, where=f"--{name.replace('_', '-')}", fix="Leave out it or --resume.")
+            raise TfmError(reason, where=settings.place(name), fix="Leave out it or --resume.")
 
 
 def _tell_recipe(settings: Settings, screen: Screen) -> None:

@@ -211,7 +211,7 @@ def _refuse_search(settings: Settings) -> None:
     searching = {"rerank", *(f.name for f in fields(DecodeOptions))} - {"length_penalty"}
     for name in settings.typed():
         if name in searching:
-            raise TfmError("--score searches nothing", where=f"--{name.replace('_', '-')}", fix="Leave it out.")
+            raise TfmError("--score searches nothing", where=settings.place(name), fix="Leave it out.")
 
 
 def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Translator":
@@ -219,8 +219,9 @@ def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Tr
 
     options, machine = settings[TranslateOptions], settings[MachineOptions]
     prefixed = options.target_prefix is not None
-    # A token stands for at least one byte, so that the longest line bounds all.
-    longest_target = max((longest_line(file) for file in (options.score, options.target_prefix) if file), default=0)
+    beside = options.score or options.target_prefix
+    # Only CTranslate2 has a limit. A token stands for at least one byte, so that the longest line bounds all.
+    longest_target = longest_line(beside) if beside and machine.engine != "torch" else 0
     wish = Wish(options.model, search, machine.precision, options.max_source_tokens, prefixed, longest_target)
     ranker = options.rerank if options.score is None else None
     return open_ranked(wish, ranker, settings, screen, one_by_one=batch_size(options) == 1)

@@ -247,20 +247,6 @@ def test_tsv(tmp_path: Path) -> None:
         assert [(a[1], b[1]) for a, b in read(tmp_path / name, lines, encoding)] == expected
 
 
-@pytest.mark.parametrize(
-    ("content", "place", "what"),
-    [
-        (b"a\tb\na\tb\tc\n", "line 2", "3 columns, where two are needed"),
-        (b"a\tb\n\xff\tb\n", "line 2", "not valid UTF-8"),
-    ],
-)
-def test_damaged_tsv(tmp_path: Path, content: bytes, place: str, what: str) -> None:
-    with pytest.raises(TfmError, match=what) as caught:
-        read(tmp_path / "a.tsv", content)
-    assert caught.value.where == f"{tmp_path / 'a.tsv'}, {place}"
-    assert "--skip-broken" in caught.value.fix
-
-
 PO = r"""# a comment
 msgid ""
 msgstr ""
@@ -326,17 +312,22 @@ def test_plural_forms_by_the_header(tmp_path: Path, forms: str, expected: tuple[
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "what"),
+    ("name", "content", "place", "what"),
     [
-        (b'msgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgid "d"\n', "line 5", "damaged PO"),
-        (b'msgid "a"b"\n', "line 1", "unescaped double quote"),
-        (b'msgid "a"\nmsgstr "\xff"\n', "line 2", "not valid UTF-8"),
+        ("a.tsv", b"a\tb\na\tb\tc\n", "line 2", "3 columns, where two are needed"),
+        ("a.tsv", b"a\tb\n\xff\tb\n", "line 2", "not valid UTF-8"),
+        ("a.po", b'msgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgid "d"\n', "line 5", "damaged PO"),
+        ("a.po", b'msgid "a"b"\n', "line 1", "unescaped double quote"),
+        ("a.po", b'msgid "a"\nmsgstr "\xff"\n', "line 2", "not valid UTF-8"),
     ],
 )
-def test_damaged_po(tmp_path: Path, content: bytes, place: str, what: str) -> None:
+def test_a_damaged_file_is_named_with_its_line(
+    tmp_path: Path, name: str, content: bytes, place: str, what: str
+) -> None:
     with pytest.raises(TfmError, match=what) as caught:
-        read(tmp_path / "a.po", content)
-    assert caught.value.where == f"{tmp_path / 'a.po'}, {place}"
+        read(tmp_path / name, content)
+    assert caught.value.where == f"{tmp_path / name}, {place}"
+    assert "--skip-broken" in caught.value.fix
 
 
 def test_po_without_polib_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
