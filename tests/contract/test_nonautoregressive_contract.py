@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfm_cli.families import FAMILIES
 from tfm_cli.model import build_family
@@ -11,6 +12,7 @@ from tfm_cli.nonautoregressive.family import NonAutoregressive
 from tfm_cli.nonautoregressive.options import NonAutoregressiveDecodeOptions, NonAutoregressiveOptions
 from tfm_cli.transformer.batch import Batch, pad
 from tfm_cli.transformer.dropout import Dropout, keep_mask
+from tfm_cli.transformer.packing import ROWS
 from tfm_cli.transformer.shape import Shape
 from tfm_cli.transformer.special import BEGIN, BLANK, END, MASK, PAD
 
@@ -100,6 +102,30 @@ def test_the_loss_of_a_batch_is_the_sum_of_its_pairs(
     for figure in ("sum", "nll"):
         total, pieces = _figure(whole, figure), [_figure(part, figure) for part in parts]
         assert total == pytest.approx(sum(pieces), rel=1e-3)
+
+
+class _Products(TorchDispatchMode):
+    """Notes the sizes of all products of two tables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm):
+            self.sizes |= {size for x in args if isinstance(x, torch.Tensor) and x.dim() == 2 for size in x.shape}
+        return func(*args, **(kwargs or {}))
+
+
+@every_case
+def test_products_of_a_training_have_few_shapes(name: str, settings: dict[str, Any], decode: dict[str, Any]) -> None:
+    family, given = made(name, settings).to(torch.bfloat16).train(), sources(40)
+    for batch in (Batch.of(given, given[::-1]).packed(), Batch.of(given[:31], given[1:32]).packed()):
+        with _Products() as products:
+            family.loss(batch, 0.0).sum.backward()
+        of_weights = {size for weight in family.parameters() if weight.dim() == 2 for size in weight.shape}
+        others = products.sizes - of_weights - {len(batch.source)}  # of which there are few, for the length
+        assert all(size % ROWS == 0 for size in others)
 
 
 @every_case

@@ -76,8 +76,7 @@ class Dag(NonAutoregressive):
     def _graph(self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Links [B, L, L], and log-probabilities [B, L, T] of targets [B, T] at each vertex."""
         states = slot_states(self.network, memory, ids, real)
-        links = self.links(on_grid(states, real), real.sum(1))
-        return links, given_log_probs(self.network, states, real, target)
+        return self.links(states, real), given_log_probs(self.network, states, real, target)
 
     def _shown(self, memory: Memory, ids: Tensor, real: Tensor, target: Tensor, part: float) -> tuple[Tensor, Tensor]:
         """A first look, then ids [B, L] in which vertices of the best path say a part of the tokens that err there.
@@ -90,7 +89,7 @@ class Dag(NonAutoregressive):
             grid, weight = on_grid(states, real), self.network.output_weight
             emissions = needed_log_probs(states, real, weight, target)
             vertices, lengths = real.sum(1), known.sum(1)
-            path = align(self.links(grid, vertices).log(), emissions, lengths, vertices)
+            path = align(self.links(states, real).log(), emissions, lengths, vertices)
             known = known & (lengths + 2 <= vertices)[:, None]
             aligned = grid.gather(1, path[..., None].expand(-1, -1, grid.shape[2]))[known]
             wrong = known.masked_scatter(known, errs(aligned, weight, target[known], SPECIALS))
@@ -111,7 +110,7 @@ class Dag(NonAutoregressive):
         """
         ids, real = self._row(memory)
         vertices, states = real.sum(1), slot_states(self.network, memory, ids, real)
-        log_links = self.links(on_grid(states, real), vertices).log()
+        log_links = self.links(states, real).log()
         words, said = self.write(states, real, SPECIALS)
         path, lengths = self._path(log_links, _between(said, vertices), vertices, options)
         found = _read(path, lengths, words.gather(1, path), said.gather(1, path), log_links, vertices)

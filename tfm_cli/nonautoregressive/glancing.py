@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tfm_cli.transformer.packing import whole_rows
+
 
 @dataclass(frozen=True)
 class Glancing:
@@ -39,7 +41,7 @@ def errs(states: Tensor, weight: Tensor, ids: Tensor, forbidden: Sequence[int], 
     """Whether a token that is not ``forbidden`` is likelier at states [N, D] than the one of ids [N]: [N] bool."""
     wrong = [ids.new_empty(0, dtype=torch.bool)]
     for here, right in zip(states.split(chunk), ids[:, None].split(chunk), strict=True):
-        logits = here @ weight.T
+        logits = (whole_rows(here) @ weight.T)[: len(here)]
         own = logits.gather(1, right)[:, 0]
         logits[:, list(forbidden)] = float("-inf")
         wrong.append(own < logits.amax(1))

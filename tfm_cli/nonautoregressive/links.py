@@ -4,8 +4,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from tfm_cli.nonautoregressive.family import rows
+from tfm_cli.nonautoregressive.family import packing_of
+from tfm_cli.transformer.packing import to_heads
 from tfm_cli.transformer.positions import sinusoids
 
 _FLOOR = 1e-30  # of a link, so that a sum over paths is never 0
@@ -28,18 +30,15 @@ class Links(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
 
-    def forward(self, states: Tensor, vertices: Tensor) -> Tensor:
-        """States [B, L, D] of graphs of ``vertices`` [B] -> [B, L, L] float32, 0 unless i < j < V."""
-        batch, length, _ = states.shape
-        places = sinusoids(length, self.dim).to(states).expand(batch, -1, -1)
-        x = torch.cat((states, places), 2)
-        query, key = (
-            layer(x).float().view(batch, length, self.heads, -1).transpose(1, 2) for layer in (self.query, self.key)
-        )
-        gates = self.gate(states).float().softmax(2).transpose(1, 2)
-        exists = rows(vertices)
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """States [N, D] at the ``real`` [B, L] vertices, in reading order -> [B, L, L] float32, 0 unless i < j < V."""
+        packing, length = packing_of(real), real.shape[1]
+        x = F.pad(states, (0, 0, 0, len(packing.cells) - len(states)))
+        seen = torch.cat((x, sinusoids(length, self.dim).to(x)[packing.positions]), 1)
+        query, key = (to_heads(layer(seen), self.heads, packing, torch.float32) for layer in (self.query, self.key))
+        gates = to_heads(self.gate(x), self.heads, packing, torch.float32)[..., 0].softmax(1)
         vertex = torch.arange(length, device=states.device)
-        allowed = (vertex[:, None] < vertex) & exists[:, None] & exists[:, :, None]
+        allowed = (vertex[:, None] < vertex) & real[:, None] & real[:, :, None]
         scores = (query * query.shape[3] ** -0.5) @ key.transpose(2, 3)
         links: Tensor = _MixedSoftmax.apply(scores, gates, allowed)
         return links

@@ -16,6 +16,7 @@ from tfm_cli.nonautoregressive.slots import on_grid
 from tfm_cli.transformer.embedding import embed
 from tfm_cli.transformer.loss import chunk_rows
 from tfm_cli.transformer.network import Transformer
+from tfm_cli.transformer.packing import whole_rows
 
 _NEGLIGIBLE = 1e-3  # a position's gradient this small beside the mean of all is left out
 
@@ -154,22 +155,24 @@ class _Gradient:
     def of_states(self, states: Tensor, counting: Tensor) -> Tensor:
         """The gradients of those ``counting`` [N] among all states, 0 elsewhere: [N, D]."""
         result = torch.zeros_like(states)
-        result[counting] = torch.cat(self._states)
+        found = torch.cat(self._states)
+        result[counting] = found[: int(counting.sum())]
         return result
 
 
 def _normalisers(states: Tensor, weight: Tensor, needed: _Needed, gradient: _Gradient | None = None) -> Tensor:
     """Log-normalisers [N], consistent with the needed logits; on the way the gradient of the loss that shares belong to."""
-    chunk = chunk_rows(len(weight))
+    chunk, states = chunk_rows(len(weight)), whole_rows(states)
     buffers = [states.new_empty(min(chunk, len(states)), len(weight)) for _ in range(2)]
     wide = needed.logits.dtype
     normalisers = [needed.logits.new_empty(0)]
     for begin in range(0, len(states), chunk):
         rows = slice(begin, begin + chunk)
         here, columns, own = states[rows], needed.columns[rows], needed.logits[rows]
-        logits, softmax = (buffer[: len(here)] for buffer in buffers)
+        logits, all_words = (buffer[: len(here)] for buffer in buffers)
         torch.mm(here, weight.T, out=logits)
-        torch.softmax(logits, -1, out=softmax)
+        torch.softmax(logits, -1, out=all_words)
+        softmax = all_words[: len(own)]
         # All other words' sum, in units of the likeliest needed one, whose exact logit is known.
         highest, at = own.max(1, keepdim=True)
         unit = softmax.gather(1, columns.gather(1, at)).to(wide)
@@ -183,5 +186,6 @@ def _normalisers(states: Tensor, weight: Tensor, needed: _Needed, gradient: _Gra
             mass = shares.sum(1, keepdim=True)
             softmax *= mass.to(softmax.dtype)
             softmax.scatter_add_(1, columns, (mass * p / total - shares).to(softmax.dtype))
-            gradient.add(softmax, here, weight)
+            all_words[len(own) :] = 0
+            gradient.add(all_words, here, weight)
     return torch.cat(normalisers)

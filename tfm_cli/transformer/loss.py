@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfm_cli.transformer.packing import ROWS
+from tfm_cli.transformer.packing import ROWS, whole_rows
 from tfm_cli.transformer.special import PAD
 
 _LOGITS = 1 << 23  # that exist at one time
@@ -106,8 +106,7 @@ def projection_loss(
         count = len(real)
         if count < len(target):
             states, target = states[real], target[real]
-        # Rows of zeros fill up the last chunk, so that products have few shapes.
-        states = F.pad(states, (0, 0, 0, -count % ROWS))
+        states = whole_rows(states)
     chunk = chunk or chunk_rows(len(weight))
     if not torch.is_grad_enabled():
         parts = zip(states[:count].split(chunk), target[:count].split(chunk), strict=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tfm_cli.transformer.special import PAD
 
@@ -56,6 +57,15 @@ class Packing:
     def pin(self) -> "Packing":
         """The same in memory from which a GPU copies by itself."""
         return Packing(self.grid, self.count, self.cells.pin_memory(), self.rows.pin_memory())
+
+
+def whole_rows(x: Tensor) -> Tensor:
+    """Rows [N, D] and as many of zeros as make their number a multiple of `ROWS`.
+
+    For each shape of a bfloat16 product oneDNN compiles a kernel and keeps it, in the midst of memory that is then free for
+    smaller things only: products of ever other shapes cost gigabytes.
+    """
+    return F.pad(x, (0, 0, 0, -len(x) % ROWS))
 
 
 def to_heads(x: Tensor, heads: int, packing: Packing | None, dtype: torch.dtype) -> Tensor:

@@ -31,7 +31,7 @@ def graph(family, source):
     memory = family.network.encode(torch.tensor([source]))
     ids, real = family._row(memory)
     states = slot_states(family.network, memory, ids, real)
-    links = family.links(states[None], torch.tensor([len(states)]))[0]
+    links = family.links(states, torch.ones(1, len(states), dtype=torch.bool))[0]
     return links.clamp(min=1e-38).log(), family.network.logits(states).log_softmax(-1)
 
 
