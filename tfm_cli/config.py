@@ -150,6 +150,11 @@ class Settings:
     def __getitem__(self, kind: type[T]) -> T:
         return self._sections[kind]
 
+    def having(self, section: Any) -> "Settings":
+        """The same with ``section`` in the place of the one of its kind."""
+        sections = self._sections | {type(section): section}
+        return Settings(self.command, sections.values(), self._origins, self.project)
+
     def origin(self, field_name: str) -> str:
         """Where a value comes from: ``default``, ``link``, ``preset``, ``project``, ``file`` or ``command line``."""
         return self._origins.get(field_name, "default")

@@ -7,12 +7,14 @@ versions), ``model.safetensors``, the tokenizer, and ``README.md``, the card tha
 import json
 import platform
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -66,11 +68,34 @@ def build_family(
     return family
 
 
-def save_model(folder: str | Path, model: Model, weights: Mapping[str, Tensor] | None = None) -> None:
+def save_model(
+    folder: str | Path,
+    model: Model,
+    weights: Mapping[str, Tensor] | None = None,
+    fix: str = "Make room, or name another folder.",
+) -> None:
     """Write a model folder, each file whole or not at all; other files in the folder stay.
 
-    ``weights`` take the place of the family's own, for averages. Non-finite weights are refused.
+    ``weights`` take the place of the family's own, for averages; ``fix`` is the advice where the disk does not take them.
+
+    Raises:
+        TfmError: the weights are not finite, or the folder cannot be written.
     """
+    with saving("the model", folder, fix):
+        write_model(folder, model, weights)
+
+
+@contextmanager
+def saving(what: str, where: str | Path, fix: str) -> Iterator[None]:
+    """What keeps ``what`` from being written, such as a full disk, as a `TfmError`."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise TfmError(f"{what} cannot be saved ({error})", where=str(where), fix=fix) from error
+
+
+def write_model(folder: str | Path, model: Model, weights: Mapping[str, Tensor] | None = None) -> None:
+    """`save_model` as a part of something larger that is being saved: an `OSError` or `SafetensorError` passes."""
     folder = Path(folder)
     named = dict(weights) if weights is not None else model.weights()
     broken = [name for name, tensor in named.items() if not torch.isfinite(tensor).all()]

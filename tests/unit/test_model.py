@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from tfm_cli.errors import TfmError
@@ -110,6 +111,22 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
     with pytest.raises(TfmError, match="not finite"):
         save_model(tmp_path / "model", model)
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("No space left on device")])
+def test_what_cannot_be_written_leaves_the_model_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    save_model(tmp_path, make())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("tfm_cli.model.save_file", full)
+    with pytest.raises(TfmError, match=r"the model cannot be saved \(.*No space left on device\)") as caught:
+        save_model(tmp_path, make(seed=2))
+    assert (caught.value.where, caught.value.fix) == (str(tmp_path), "Make room, or name another folder.")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_average_refuses_other_settings(tmp_path: Path) -> None:

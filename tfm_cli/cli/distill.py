@@ -17,7 +17,7 @@ from tfm_cli.text.corpus import read_lines
 
 if TYPE_CHECKING:
     from tfm_cli.data.dataset import DataFolder
-    from tfm_cli.distill import DistillReport
+    from tfm_cli.distill.writing import DistillReport
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ def run(settings: Settings, screen: Screen) -> None:
     options, machine = settings[DistillOptions], settings[MachineOptions]
     assert options.model is not None and options.output is not None
     from tfm_cli.data.dataset import DataFolder, check_replaceable
-    from tfm_cli.distill import Monolingual, Plan, distill, is_distilled, longest_read
+    from tfm_cli.distill.monolingual import Monolingual
+    from tfm_cli.distill.plan import Plan, is_distilled
+    from tfm_cli.distill.teacher import distill, longest_read
     from tfm_cli.engines.choice import Wish
     from tfm_cli.engines.store import fingerprint
 

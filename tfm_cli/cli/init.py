@@ -15,7 +15,7 @@ from tfm_cli.files import write_whole
 from tfm_cli.keys import toml_value
 from tfm_cli.options import AUTO
 from tfm_cli.recipes import vocabulary
-from tfm_cli.text.corpus import check_exists, count_lines, read_lines
+from tfm_cli.text.corpus import check_exists, count_lines, read_lines, unaligned
 from tfm_cli.transformer.shape import PRESETS
 
 EXAMPLES = {
@@ -80,10 +80,7 @@ def count(options: InitOptions) -> Counted:
             raise TfmError(f"the {name} text lacks its other side", fix=f"Give --{absent} too.")
         lines = [_count(file, characters) if name == "training" else count_lines(file) for file in files]
         if lines[0] != lines[1]:
-            raise TfmError(
-                f"{files[0]} has {lines[0]:,} lines and {files[1]} has {lines[1]:,}",
-                fix="Line n of one must be the translation of line n of the other.",
-            )
+            raise unaligned(files[0], lines[0], files[1], lines[1])
         if not lines[0]:
             raise TfmError("the file is empty", where=files[0])
         counts[name] = lines[0]

@@ -34,7 +34,7 @@ def read_lines(path: str | Path, errors: str = "strict") -> Iterator[str]:
         TfmError: the file is missing, damaged, or not UTF-8; the last names the line and the byte, both counted from where
             the decompressed text begins.
     """
-    name = "standard input" if str(path) == STDIN else str(path)
+    name = _name(path)
     with _opened(path) as stream, _damage(name):
         head = stream.peek(3)[:3]
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -57,11 +57,16 @@ def read_pairs(source: str | Path, target: str | Path, errors: str = "strict") -
         if left is None or right is None:
             longer = both + 1 + sum(1 for _ in pairs)
             counts = (both, longer) if left is None else (longer, both)
-            raise TfmError(
-                f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}",
-                fix="Line i of one must be the translation of line i of the other.",
-            )
+            raise unaligned(source, counts[0], target, counts[1])
         yield left, right
+
+
+def unaligned(first: str | Path, lines: int, second: str | Path, others: int) -> TfmError:
+    """The error for two files that belong together line by line and have different numbers of ``lines``."""
+    return TfmError(
+        f"{_name(first)} has {lines:,} lines and {_name(second)} has {others:,}",
+        fix="Line n of one must belong to line n of the other: look for a line that is missing, or broken in two.",
+    )
 
 
 def count_lines(path: str | Path) -> int:
@@ -89,6 +94,10 @@ def check_exists(path: str | Path) -> None:
         raise TfmError(f"no such file, and no folder {folder}", where=str(path))
     near = get_close_matches(path.name, [entry.name for entry in folder.iterdir() if entry.is_file()], 3)
     raise TfmError("no such file", where=str(path), fix=f"Did you mean {' or '.join(near)}?" if near else "")
+
+
+def _name(path: str | Path) -> str:
+    return "standard input" if str(path) == STDIN else str(path)
 
 
 def _utf8_lines(stream: IO[bytes], name: str, errors: str, start: int) -> Iterator[str]:

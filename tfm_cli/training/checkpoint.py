@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from tfm_cli.errors import TfmError
-from tfm_cli.model import Model, read_weights, save_model
+from tfm_cli.model import Model, read_weights, saving, write_model
 from tfm_cli.training.validation import ValidationReport
 
 STATE, TENSORS = "training.json", "training.safetensors"
+MAKE_ROOM = "Make room, then continue with --resume."
 
 
 @dataclass
@@ -87,31 +87,31 @@ class Checkpoints:
 
         A crash at any moment leaves the earlier checkpoints as they were: files go to a temporary folder, reach the disk,
         and get their name last.
+
+        Raises:
+            TfmError: the weights are not finite, or the disk does not take it; nothing is left of it there.
         """
         final = self.path(progress.step)
         partial = self.folder / f".partial-{final.name}"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for leftover in self.folder.glob(".partial-*"):
-                shutil.rmtree(leftover)
-            save_model(partial, model, weights)
-            save_file(tensors, partial / TENSORS)
-            state = {"progress": asdict(progress), "run": run}
-            (partial / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
-            _flush(partial)
-            old = self.folder / f".partial-{final.name}-old"
-            if final.exists():
-                final.rename(old)
-            partial.rename(final)
-            shutil.rmtree(old, ignore_errors=True)
-            _flush_folder(self.folder)
-        except (OSError, SafetensorError) as error:
+            with saving("the checkpoint", final, MAKE_ROOM):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                for leftover in self.folder.glob(".partial-*"):
+                    shutil.rmtree(leftover)
+                write_model(partial, model, weights)
+                save_file(tensors, partial / TENSORS)
+                state = {"progress": asdict(progress), "run": run}
+                (partial / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+                _flush(partial)
+                old = self.folder / f".partial-{final.name}-old"
+                if final.exists():
+                    final.rename(old)
+                partial.rename(final)
+                shutil.rmtree(old, ignore_errors=True)
+                _flush_folder(self.folder)
+        except TfmError:
             shutil.rmtree(partial, ignore_errors=True)
-            raise TfmError(
-                f"the checkpoint cannot be saved ({error})",
-                where=str(final),
-                fix="Make room, then continue with --resume.",
-            ) from error
+            raise
         self._rotate(progress.step, progress.best_step)
         return final
 
@@ -156,6 +156,11 @@ def restore_random_state(tensors: dict[str, Tensor], device: torch.device, rank:
     if f"rng.cuda{end}" in tensors and device.type == "cuda":
         torch.cuda.set_rng_state(tensors[f"rng.cuda{end}"], device)
     return True
+
+
+def seed_of_rank(seed: int, rank: int) -> int:
+    """A seed by which each rank draws dropout of its own."""
+    return seed + 1_000_003 * rank
 
 
 def _flush(folder: Path) -> None:

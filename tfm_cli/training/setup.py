@@ -20,6 +20,7 @@ from tfm_cli.files import write_whole
 from tfm_cli.model import Model, build_family, take_weights
 from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
 from tfm_cli.options import AUTO
+from tfm_cli.training.checkpoint import seed_of_rank
 from tfm_cli.training.compiling import compile_family
 from tfm_cli.training.distributed import World
 from tfm_cli.training.feeding import Feed
@@ -39,7 +40,7 @@ from tfm_cli.training.standing import (
     started_again,
     sweep,
 )
-from tfm_cli.training.trainer import Trainer, seed_of_rank
+from tfm_cli.training.trainer import Trainer
 from tfm_cli.training.validation import Validator
 from tfm_cli.training.watching import JsonLines, TensorBoard, Watcher, Watchers
 from tfm_cli.transformer.shape import Shape

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 from tfm_cli.errors import Interrupted, TfmError
-from tfm_cli.model import save_model
-from tfm_cli.training.checkpoint import Checkpoints, Progress, random_state, restore_random_state
+from tfm_cli.training.checkpoint import Progress
 from tfm_cli.training.feeding import Feed, Group
 from tfm_cli.training.interrupt import Interrupt
 from tfm_cli.training.learner import Learner
@@ -20,6 +18,7 @@ from tfm_cli.training.meter import Meter
 from tfm_cli.training.optim import learning_rate
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
 from tfm_cli.training.rhythm import Rhythm
+from tfm_cli.training.saving import Saver
 from tfm_cli.training.validation import ValidationReport, Validator
 from tfm_cli.training.watching import StartReport, StepReport, Watcher
 
@@ -57,11 +56,10 @@ class Trainer:
         self.options, self.learning, self.watching = options
         self.learner, self.feed, self.world, self.validator = learner, feed, feed.world, validator
         self.model, self.family, self.optimizer = learner.model, learner.family, learner.optimizer
-        self.run_configuration, self.watcher, self.notes = run, watcher, notes
+        self.watcher, self.notes = watcher, notes
         self.began = time.monotonic() if began is None else began
         self.limits = Limits(self.options, self.watching.patience)
-        self.output = Path(self.options.output)
-        self.checkpoints = Checkpoints(self.output, self.watching.keep)
+        self.saver = Saver(Path(self.options.output), self.watching.keep, learner, self.world, run)
         self.progress = Progress()
         self.earlier_seconds = self.seconds = 0.0
         self.meter = Meter(learner.device)
@@ -94,17 +92,8 @@ class Trainer:
     # -- the loop
 
     def resume(self) -> None:
-        """Take up the newest readable checkpoint, which rank 0 reads for all."""
-        state: dict[str, Any] = {}
-        tensors: dict[str, torch.Tensor] = {}
-        if self.world.is_first:
-            progress, tensors, _ = self.checkpoints.newest(self.watcher.warned)
-            state = asdict(progress)
-        self.progress = Progress(**self.world.share(state))
-        tensors = self.world.share_tensors(tensors)
-        self.optimizer.load(tensors, self.progress.step - self.progress.skipped)
-        if not restore_random_state(tensors, self.learner.device, self.world.rank):  # a rank that there was not before
-            torch.manual_seed(seed_of_rank(self.options.seed + self.progress.step, self.world.rank))
+        """Take up the newest readable checkpoint."""
+        self.progress = self.saver.restore(self.options.seed, self.watcher.warned)
         self.saved_step = self.progress.step
         self.earlier_seconds = self.progress.seconds
         self._take_up_epoch()
@@ -256,49 +245,14 @@ class Trainer:
             )
 
     def _save(self) -> None:
-        """A checkpoint; and the model folder, where this is the best model, or the only one yet."""
-        if self.saved_step == self.progress.step:
+        """Once a step, and once more after the look at it."""
+        progress = self.progress
+        if self.saved_step == progress.step:
             return
-        states = {
-            name if rank == 0 else f"{name}.{rank}": state
-            for name, mine in random_state(self.learner.device).items()
-            for rank, state in enumerate(self.world.gather(mine))
-        }
-        if self.world.is_first:
-            self._write(states)
-        self.world.share(None)  # nobody leaves before all is written
-        self.saved_step, self.rhythm.saved_at = self.progress.step, self.seconds
-
-    def _write(self, states: dict[str, torch.Tensor]) -> None:
-        progress, model = self.progress, self.model
         progress.seconds = self.clock
         progress.batch_tokens, progress.multiple = self.feed.batch_tokens, self.feed.multiple
-        validated = self.last_validation
-        if validated and validated.step != progress.step:
-            validated = None
-        model.about |= {
-            "steps": progress.step,
-            "epochs": round(self.epoch, 2),
-            "minutes": round(progress.seconds / 60, 1),
-            "scores": {"loss": validated.loss, **validated.scores} if validated else {},
-            "signatures": validated.signatures if validated else {},
-            "validation_sentences": validated.sentences if validated else 0,
-        }
-        weights = self.learner.weights
-        # The model first: a run that is killed between the two goes on before this step and writes both again.
-        if progress.best_step in (progress.step, 0):
-            self._write_model(weights)
-        self.checkpoints.save(model, weights, progress, self.optimizer.state() | states, self.run_configuration)
-
-    def _write_model(self, weights: dict[str, torch.Tensor]) -> None:
-        try:
-            save_model(self.output, self.model, weights)
-        except (OSError, SafetensorError) as error:
-            raise TfmError(
-                f"the model cannot be saved ({error})",
-                where=str(self.output),
-                fix="Make room, then continue with --resume.",
-            ) from error
+        self.saver.save(progress, self.epoch, self.last_validation)
+        self.saved_step, self.rhythm.saved_at = progress.step, self.seconds
 
     def _start_report(self) -> StartReport:
         return StartReport(
@@ -316,8 +270,3 @@ class Trainer:
             has_end=self.options.has_end,
             notes=self.notes,
         )
-
-
-def seed_of_rank(seed: int, rank: int) -> int:
-    """A seed by which each rank draws dropout of its own."""
-    return seed + 1_000_003 * rank

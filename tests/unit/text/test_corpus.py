@@ -126,6 +126,7 @@ def test_pairs_of_different_length_name_both_counts(tmp_path) -> None:
         with pytest.raises(TfmError) as caught:
             list(read_pairs(left, right))
         assert f"{left} has {counts[0]} lines and {right} has {counts[1]}" in caught.value.what
+        assert "look for a line that is missing" in caught.value.fix
     target.write_text("x\n\nz\n")
     assert list(read_pairs(source, target)) == [("1", "x"), ("2", ""), ("3", "z")]
 

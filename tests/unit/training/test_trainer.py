@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from tests.toys import TINY, trainer
 from tfm_cli.errors import Interrupted, TfmError
 from tfm_cli.model import load_model
+from tfm_cli.training import saving
 from tfm_cli.training.checkpoint import STATE, TENSORS
 from tfm_cli.training.trainer import MAX_BROKEN_STEPS, Trainer
 from tfm_cli.transformer.batch import Batch
@@ -102,6 +103,19 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(
     assert third.progress.step == 5
 
 
+@pytest.mark.parametrize("place", ["tfm_cli.model.save_file", "tfm_cli.training.checkpoint.save_file"])
+def test_what_is_not_saved_is_an_error_that_tells_to_resume(
+    reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    run = trainer(reverse_data, tmp_path, max_steps=1, validation=SLOW_VALIDATION)
+    monkeypatch.setattr(place, _full_disk)
+    with pytest.raises(TfmError) as caught:
+        run.run()
+    what, where = ("model", tmp_path) if "model" in place else ("checkpoint", run.saver.checkpoints.path(1))
+    assert caught.value.what == f"the {what} cannot be saved ([Errno 28] No space left on device)"
+    assert (caught.value.where, caught.value.fix) == (str(where), "Make room, then continue with --resume.")
+
+
 @pytest.mark.parametrize("moment", ["the model is saved", "the checkpoint is saved", "it gets its name"])
 def test_a_kill_at_any_moment_of_saving_leaves_a_run_that_goes_on(
     reverse_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -112,13 +126,14 @@ def test_a_kill_at_any_moment_of_saving_leaves_a_run_that_goes_on(
     trainer(reverse_data, tmp_path / "cut", max_steps=5, validation=watch).run()
     run = trainer(reverse_data, tmp_path / "cut", max_steps=12, resume=True, validation=watch)
     places = {
-        "the model is saved": (run, "_write_model"),
-        "the checkpoint is saved": (run.checkpoints, "save"),
-        "it gets its name": (run.checkpoints, "_rotate"),
+        "the model is saved": (saving, "save_model"),
+        "the checkpoint is saved": (run.saver.checkpoints, "save"),
+        "it gets its name": (run.saver.checkpoints, "_rotate"),
     }
     monkeypatch.setattr(*places[moment], _killed)
     with pytest.raises(KeyboardInterrupt):
         run.run()
+    monkeypatch.undo()
     trainer(reverse_data, tmp_path / "cut", max_steps=12, resume=True, validation=watch).run()
     for folder in ("whole", "cut"):
         steps = [event["step"] for event in log(tmp_path / folder, "validation")]
@@ -188,8 +203,8 @@ def test_rotation_keeps_the_newest_and_the_best(reverse_data: Path, tmp_path: Pa
     )
     outcome = run.run()
     assert outcome.progress.best_step == 10
-    assert run.checkpoints.steps() == [10, 25, 30]
-    best = load_model(run.checkpoints.path(10)).weights()
+    assert run.saver.checkpoints.steps() == [10, 25, 30]
+    best = load_model(run.saver.checkpoints.path(10)).weights()
     assert all(torch.equal(tensor, best[name]) for name, tensor in load_model(tmp_path).weights().items())
 
 
@@ -469,7 +484,7 @@ def test_it_saves_by_the_clock_between_distant_validations(
 
     run.learner.learn = slow_learn  # type: ignore[method-assign, assignment]
     run.run()
-    assert run.checkpoints.steps() == [3, 6, 9, 10]
+    assert run.saver.checkpoints.steps() == [3, 6, 9, 10]
 
 
 def test_a_run_keeps_its_preset(reverse_data: Path, tmp_path: Path) -> None:

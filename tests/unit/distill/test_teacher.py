@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.toys import TINY, WORDS, make_data, reverse, sentences
-from tfm_cli import distill as room
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.data.dataset import DataFolder
-from tfm_cli.distill import Monolingual, Plan, distill, drawn, is_distilled
+from tfm_cli.distill.monolingual import Monolingual
+from tfm_cli.distill.plan import Plan, is_distilled
+from tfm_cli.distill.teacher import distill, drawn
 from tfm_cli.engines.pytorch import TorchEngine
 from tfm_cli.model import build_family
 from tfm_cli.text.options import TokenizerOptions
@@ -50,7 +51,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "SHARD", 16)
+    monkeypatch.setattr("tfm_cli.distill.shards.SHARD", 16)
 
 
 def texts(data: DataFolder) -> list[tuple[str, str]]:
@@ -169,7 +170,7 @@ def test_shards_of_another_size_are_not_taken(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         distill(data, Teacher(data, breaks_at=40), tmp_path / "kd", PLAN)
-    monkeypatch.setattr(room, "SHARD", 20)
+    monkeypatch.setattr("tfm_cli.distill.shards.SHARD", 20)
     assert distill(data, Teacher(data), tmp_path / "kd", PLAN).resumed == 0
     assert texts(DataFolder.load(tmp_path / "kd")) == [(source, f"{source} {source}") for source, _ in texts(data)]
 
@@ -197,7 +198,7 @@ def test_a_source_is_read_whole_by_another_tokenizer_or_keeps_its_pair(
     report = distill(data, Translator(reader, Tokenizers(tokenizer)), tmp_path / "kd", PLAN)
     assert sorted(reader.lengths) == sorted(lengths)
     assert (report.distilled, report.long) == (50, 0)
-    monkeypatch.setattr(room, "longest_read", lambda data: 12)
+    monkeypatch.setattr("tfm_cli.distill.teacher.longest_read", lambda data: 12)
     report = distill(data, Translator(Reader(), Tokenizers(tokenizer)), tmp_path / "short", PLAN)
     assert 0 < report.long == sum(length > 12 for length in lengths) == 50 - report.distilled
     both = zip(texts(data), texts(DataFolder.load(tmp_path / "short")), lengths, strict=True)
