@@ -4,7 +4,7 @@
 
 MODEL is a model folder, INPUT a file of sentences. Contenders: `tfm translate` on torch and on CTranslate2, each in float32
 and int8, and a bare script around CTranslate2 (bare_ctranslate2.py) on the same weights with the batch that suits it best,
-found in a first round. ``--eole`` adds eole, by a model of its own at the same shape and the sentencepiece model of its text;
+found in a first round. Torch also runs in bfloat16. ``--eole`` adds eole, by a model of its own at the same shape and the sentencepiece model of its text;
 its input is encoded beforehand, which costs it nothing, and is translated 64 lines at a time. With ``--eole-length`` each of
 its translations has so many tokens, so that a model which has hardly been trained will do. Each is also run on one line,
 which is the time to start and load; "lines/s" leaves that out. Numbers are medians; CPU seconds are those of the process and
@@ -98,6 +98,7 @@ def made(arguments: argparse.Namespace, folder: Path) -> list[Contender]:
 
     contenders = [
         Contender("tfm, torch", tfm("--engine", "torch")),
+        Contender("tfm, torch bfloat16", tfm("--engine", "torch", "--precision", "bfloat16")),
         Contender("tfm, torch int8", tfm("--engine", "torch", "--precision", "int8")),
         Contender("tfm, ctranslate2", tfm("--engine", "ctranslate2")),
         Contender("tfm, ctranslate2 int8", tfm("--engine", "ctranslate2", "--precision", "int8")),

@@ -1,6 +1,8 @@
 """Which device, float type and number of threads to work with."""
 
 import ctypes
+import os
+import sys
 
 import torch
 
@@ -75,6 +77,11 @@ def has_native_bfloat16(device: torch.device) -> bool:
         probes = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
         return any(probe is not None and probe() for probe in probes)
     return False
+
+
+def cpp_compiler() -> str:
+    """The C++ compiler that torch calls where it generates code for a CPU."""
+    return os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
 
 
 def set_threads(count: int | None, processes: int = 1) -> int:

@@ -92,6 +92,7 @@ class Translator:
         precision: str = "float32",
         threads: int | None = None,
         engine: str = "torch",
+        compile: bool = False,
     ) -> "Translator":
         """Load a model folder; several make an ensemble, whose models must have one and the same tokenizer.
 
@@ -100,6 +101,8 @@ class Translator:
             precision: float32, bfloat16, auto, or int8 on a CPU; for ctranslate2 float32 or int8.
             threads: CPU threads; of torch they are left as they are where it is None.
             engine: torch; or ctranslate2, which runs one autoregressive model on the CPU, a batch a thread.
+            compile: for a model that writes all words at once, on the CPU: run lines that come one at a time by generated code,
+                which is made once, with a C++ compiler, and kept beside the model.
 
         Raises:
             TfmError: a folder is no model, or models do not go together, or the engine does not take them.
@@ -115,7 +118,7 @@ class Translator:
 
         if threads is not None:
             set_threads(threads)
-        return cls(*pytorch.load(folders, device, precision))
+        return cls(*pytorch.load(folders, device, precision, compile=compile))
 
     @property
     def family(self) -> Any:

@@ -81,7 +81,7 @@ def test_long_sentences_take_the_fused_kernel_and_agree(attention, monkeypatch):
     x = torch.randn(2, 7, 8, dtype=torch.float64)
     mask = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])[:, None, None, :]
     plain = attention(x, x, causal=True), attention(x, x, mask)
-    monkeypatch.setattr("tfm_cli.transformer.attention._FUSED_FROM", 0)
+    monkeypatch.setattr("tfm_cli.transformer.attention.FUSED_FROM", 0)
     torch.testing.assert_close(attention(x, x, causal=True), plain[0])
     torch.testing.assert_close(attention(x, x, mask), plain[1])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.init import guess_language
-from tfm_cli.cli.machine import MachineOptions, open_set_up, torch_shares
+from tfm_cli.cli.machine import CompileOptions, MachineOptions, open_set_up, torch_shares
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
@@ -102,6 +102,10 @@ def _searches(settings: Settings) -> list[tuple[str, Any]]:
             if until_end:
                 what = f"{until_end[0]} writes until END and predicts no length"
             raise TfmError(what, where=settings.place(name), fix="Leave it out.")
+    if settings[CompileOptions].compile and all(each["family"] == "autoregressive" for each in configs.values()):
+        raise TfmError(
+            "none of the models writes all words at once", where=settings.place("compile"), fix="Leave it out."
+        )
     searches: list[tuple[str, Any]] = []
     for folder, config in configs.items():
         if config["family"] == "autoregressive":
@@ -142,7 +146,9 @@ def _open(folder: str, search: Any, settings: Settings, screen: Screen) -> "Syst
     from tfm_cli.engines.choice import Wish
 
     machine = settings[MachineOptions]
-    wish = Wish([folder], search, machine.precision)
+    family = read_config(Path(folder))["family"]
+    compile = settings[CompileOptions].compile and family != "autoregressive"
+    wish = Wish([folder], search, machine.precision, compile=compile)
     alone = Opened(*open_set_up(wish, replace(machine, workers=None), screen, one_by_one=True))
     is_torch = alone.setup.engine == "torch"
     together = _shared(alone, machine) if is_torch else Opened(*open_set_up(wish, machine, screen))
@@ -150,7 +156,6 @@ def _open(folder: str, search: Any, settings: Settings, screen: Screen) -> "Syst
     if isinstance(search, DecodeOptions):
         told = {"beam": search.beam}
     name = " ".join([folder.rstrip("/"), *(f"{key.replace('_', '-')} {value}" for key, value in told.items())])
-    family = read_config(Path(folder))["family"]
     return System(name, family, search, alone, together)
 
 
@@ -192,6 +197,7 @@ def _show(figures: "Sequence[Figures]", screen: Screen) -> None:
     rows = []
     for each in figures:
         speed = (each.milliseconds, each.milliseconds_p90, each.per_second, each.batch)
-        quality = (each.name, each.alone.engine, each.bleu, each.chrf)
+        engine = each.alone.engine + (", compiled" if each.alone.compiled else "")
+        quality = (each.name, engine, each.bleu, each.chrf)
         rows.append((*quality, *speed, each.passes, each.repeats, each.length_ratio))
     screen.table(COLUMNS, rows, result=True)

@@ -8,7 +8,7 @@ from tfm_cli.cli.distill import DistillOptions
 from tfm_cli.cli.export import ExportOptions
 from tfm_cli.cli.import_ import ImportOptions
 from tfm_cli.cli.info import InfoOptions
-from tfm_cli.cli.machine import MachineOptions
+from tfm_cli.cli.machine import CompileOptions, MachineOptions
 from tfm_cli.cli.options import DemoOptions, EvalOptions, InitOptions
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.data.options import PreprocessOptions, TableOptions
@@ -111,7 +111,7 @@ COMMANDS = (
         "translate",
         "Translate text, a sentence a line.",
         "As many lines come out as go in, in their order, on stdout; everything else is on stderr.",
-        (TranslateOptions, MachineOptions, DecodeOptions, NonAutoregressiveDecodeOptions),
+        (TranslateOptions, MachineOptions, CompileOptions, DecodeOptions, NonAutoregressiveDecodeOptions),
         "tfm_cli.cli.translate:run",
         examples=(
             "tfm translate < input.txt > output.txt",
@@ -125,7 +125,7 @@ COMMANDS = (
         "Score translations: BLEU, chrF, TER.",
         "Translates --source with the model, or takes --hypothesis, and compares with --reference by sacreBLEU; without "
         "these files, the test pairs that `tfm preprocess` kept. The signature under the scores says how they were computed.",
-        (EvalOptions, EvaluateOptions, MachineOptions, DecodeOptions, NonAutoregressiveDecodeOptions),
+        (EvalOptions, EvaluateOptions, MachineOptions, CompileOptions, DecodeOptions, NonAutoregressiveDecodeOptions),
         "tfm_cli.cli.eval:run",
         examples=(
             "tfm eval --bleu",
@@ -141,7 +141,7 @@ COMMANDS = (
         "chrF; ms, the time of a sentence in batches of one, median and 90 %; sentences a second at the best of the batch "
         "sizes 16, 64 and 256; passes, how often the decoder runs for a sentence; repeats, tokens in 1,000 that repeat the one "
         "before; length, words written over words in the references.",
-        (BenchOptions, MachineOptions, NonAutoregressiveDecodeOptions),
+        (BenchOptions, MachineOptions, CompileOptions, NonAutoregressiveDecodeOptions),
         "tfm_cli.cli.bench:run",
         examples=(
             "tfm bench --model run/ student/",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.families import decoding
 from tfm_cli.cli.init import guess_language
-from tfm_cli.cli.machine import MachineOptions
+from tfm_cli.cli.machine import CompileOptions, MachineOptions
 from tfm_cli.cli.options import EvalOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.rerank import open_ranked
@@ -18,7 +18,7 @@ from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
 from tfm_cli.evaluation.options import EvaluateOptions
 from tfm_cli.files import check_no_input, write_whole
-from tfm_cli.text.corpus import read_lines
+from tfm_cli.text.corpus import read_lines, unaligned
 
 if TYPE_CHECKING:
     from tfm_cli.evaluation.metrics import Comparison, Score
@@ -109,7 +109,7 @@ def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[l
 
     machine, search = settings[MachineOptions], decoding(settings, [options.model])
     about = read_config(Path(options.model))["about"]
-    wish = Wish([options.model], search, machine.precision)
+    wish = Wish([options.model], search, machine.precision, compile=settings[CompileOptions].compile)
     translator = open_ranked(wish, options.rerank, settings, screen)
     hypotheses = []
     with screen.progress("Translating", total=len(source), unit="lines") as meter:
@@ -130,10 +130,7 @@ def _same_length(files: Sequence[tuple[str, list[str]]]) -> None:
     (first, lines), *rest = files
     for name, others in rest:
         if len(others) != len(lines):
-            raise TfmError(
-                f"{first} has {len(lines):,} lines and {name} has {len(others):,}",
-                fix="Line n of one must belong to line n of the other.",
-            )
+            raise unaligned(first, len(lines), name, len(others))
 
 
 def _show(scores: "list[Score]", comparisons: "list[Comparison]", screen: Screen) -> None:

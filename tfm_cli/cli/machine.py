@@ -49,6 +49,21 @@ class MachineOptions:
         check(self)
 
 
+@dataclass(frozen=True)
+class CompileOptions:
+    """Whether code is generated."""
+
+    compile: bool = option(
+        False,
+        "On a CPU, for a model that writes all words at once: generate code for lines that come one at a time; once, by a C++ "
+        "compiler, and kept beside the model.",
+        group=MACHINE,
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
 def open_translator(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool = False) -> "Translator":
     """Load the model with the engine asked for, or with torch where ``auto`` finds that CTranslate2 cannot do what is wished.
 
@@ -131,10 +146,10 @@ def _open_torch(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_on
     workers, threads = torch_shares(device, machine, one_by_one)
     precision = precision_name(machine.precision, device)
     set_threads(threads)
-    engine, tokenizers = pytorch.load(wish.folders, str(device), machine.precision, workers)
+    engine, tokenizers = pytorch.load(wish.folders, str(device), machine.precision, workers, wish.compile, screen.say)
     screen.detail(f"Model: {', '.join(wish.folders)}; {device}, {precision}.")
     screen.detail(f"Engine: torch; {workers} workers with {threads} threads each.")
-    return Translator(engine, tokenizers), Setup("torch", str(device), precision, workers, threads)
+    return Translator(engine, tokenizers), Setup("torch", str(device), precision, workers, threads, wish.compile)
 
 
 def torch_shares(device: "torch.device", machine: MachineOptions, one_by_one: bool = False) -> tuple[int, int]:

@@ -6,20 +6,20 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.families import decoding
-from tfm_cli.cli.machine import MachineOptions
+from tfm_cli.cli.machine import CompileOptions, MachineOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.rerank import open_ranked
 from tfm_cli.cli.translate_options import TranslateOptions
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
 from tfm_cli.files import check_no_input, written
-from tfm_cli.text.corpus import check_exists, count_lines, longest_line, read_lines, read_pairs
+from tfm_cli.text.corpus import check_exists, count_lines, longest_line, read_lines, read_pairs, unaligned
 
 if TYPE_CHECKING:
     from tfm_cli.translator import AnyDecodeOptions, Batching, TextHypothesis, Translation, Translator
@@ -200,10 +200,7 @@ def _check_files(options: TranslateOptions) -> None:
     if beside and Path(options.input).is_file() and Path(beside).is_file():
         counts = count_lines(options.input), count_lines(beside)
         if counts[0] != counts[1]:
-            raise TfmError(
-                f"{options.input} has {counts[0]:,} lines and {beside} has {counts[1]:,}",
-                fix="Line i of one must belong to line i of the other.",
-            )
+            raise unaligned(options.input, counts[0], beside, counts[1])
 
 
 def _refuse_search(settings: Settings) -> None:
@@ -217,14 +214,32 @@ def _refuse_search(settings: Settings) -> None:
 def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Translator":
     from tfm_cli.engines.choice import Wish
 
+    settings = _without_idle_workers(settings)
     options, machine = settings[TranslateOptions], settings[MachineOptions]
     prefixed = options.target_prefix is not None
     beside = options.score or options.target_prefix
     # Only CTranslate2 has a limit. A token stands for at least one byte, so that the longest line bounds all.
     longest_target = longest_line(beside) if beside and machine.engine != "torch" else 0
-    wish = Wish(options.model, search, machine.precision, options.max_source_tokens, prefixed, longest_target)
+    wish = Wish(
+        options.model,
+        search,
+        machine.precision,
+        longest=options.max_source_tokens,
+        prefixed=prefixed,
+        longest_target=longest_target,
+        compile=settings[CompileOptions].compile,
+    )
     ranker = options.rerank if options.score is None else None
     return open_ranked(wish, ranker, settings, screen, one_by_one=batch_size(options) == 1)
+
+
+def _without_idle_workers(settings: Settings) -> Settings:
+    """The settings without the project file's workers, where a person or the command line lets lines come one at a time."""
+    options = settings[TranslateOptions]
+    comes_alone = is_conversation(options) or (options.batch_size == 1 and "batch_size" in settings.typed())
+    if not comes_alone or "workers" in settings.typed():
+        return settings
+    return settings.having(replace(settings[MachineOptions], workers=None))
 
 
 def batch_size(options: TranslateOptions) -> int | None:

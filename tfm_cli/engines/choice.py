@@ -22,7 +22,7 @@ class Wish:
     """What is to be done.
 
     ``longest`` is the longest source in tokens, ``longest_target`` the longest translation that is given, or its beginning;
-    ``prefixed`` whether beginnings are forced.
+    ``prefixed`` whether beginnings are forced, ``compile`` whether code is generated.
     """
 
     folders: Sequence[str]
@@ -31,6 +31,7 @@ class Wish:
     longest: int = 1000
     prefixed: bool = False
     longest_target: int = 0
+    compile: bool = False
 
 
 def trouble() -> str | None:
@@ -89,6 +90,8 @@ def obstacle(wish: Wish) -> str | None:
     family = read_config(Path(wish.folders[0]))["family"]
     if family != "autoregressive":
         return f"writes from left to right, and this model is of the family {family}"
+    if wish.compile:
+        return "has kernels of its own, and generates no code"
     if wish.precision not in ("auto", *PRECISIONS):
         return f"computes in {' or '.join(PRECISIONS)} here, not in {wish.precision}"
     if reason := obstacle_to_search(wish.options, wish.prefixed):

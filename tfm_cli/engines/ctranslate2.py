@@ -141,15 +141,15 @@ def load(
     threads: int,
     tell: Callable[[str], None] | None = None,
 ) -> tuple[CTranslate2Engine, Tokenizers]:
-    """A model folder's network, converted if it has not been; see `tfm_cli.engines.store.converted`."""
-    from tfm_cli.engines.store import converted, discard
+    """A model folder's network, converted if it has not been; see `tfm_cli.engines.store.Form`."""
+    from tfm_cli.engines.store import FOR_CTRANSLATE2, discard
 
     folder = Path(folder)
     if precision not in PRECISIONS:
         raise Unsuited(f"CTranslate2 computes in {' or '.join(PRECISIONS)} here, not in {precision}", where=str(folder))
     tokenizers = read_tokenizers(read_config(folder), folder)
     for _ in range(2):
-        kept = converted(folder, precision, tell or (lambda message: None))
+        kept = FOR_CTRANSLATE2.kept(folder, precision, tell or (lambda message: None))
         try:
             return CTranslate2Engine(kept, tokenizers, PRECISIONS[precision], workers, threads), tokenizers
         except RuntimeError as error:  # a file there is missing or damaged: made anew, once

@@ -21,13 +21,15 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Setup:
-    """With what an engine works: ``workers`` batches at once, with so many ``threads`` each."""
+    """With what an engine works: ``workers`` batches at once, with so many ``threads`` each, ``compiled`` where code is
+    generated."""
 
     engine: str
     device: str
     precision: str
     workers: int
     threads: int
+    compiled: bool = False
 
 
 class Engine(Protocol):

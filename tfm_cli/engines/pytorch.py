@@ -1,13 +1,14 @@
 """The engine that is torch itself: every family, every option, every device."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tfm_cli.autoregressive.family import Autoregressive, Ensemble
-from tfm_cli.device import pick_device, pick_precision
+from tfm_cli.device import pick_device, pick_precision, precision_name
+from tfm_cli.engines.compiled import check_compilable, use_compiled
 from tfm_cli.engines.engine import Sentences
 from tfm_cli.engines.int8 import quantise
 from tfm_cli.engines.packed import pack
@@ -37,14 +38,24 @@ class TorchEngine:
 
 
 def load(
-    folders: Sequence[str | Path], device: str = "auto", precision: str = "float32", workers: int = 1
+    folders: Sequence[str | Path],
+    device: str = "auto",
+    precision: str = "float32",
+    workers: int = 1,
+    compile: bool = False,
+    tell: Callable[[str], None] = lambda message: None,
 ) -> tuple[TorchEngine, Tokenizers]:
-    """Read model folders; see `tfm_cli.translator.Translator.load`."""
+    """Read model folders; see `tfm_cli.translator.Translator.load`. ``tell`` is told of what takes long."""
     place, is_int8 = pick_device(device), precision == "int8"
     if is_int8 and place.type != "cpu":
         raise TfmError(f"int8 is for CPUs, and this is {place}", where="--precision int8", fix="Use bfloat16.")
     dtype = torch.float32 if is_int8 else pick_precision(precision, place)
+    precision = "int8" if is_int8 else precision_name(precision, place)
+    if compile:
+        check_compilable([Path(folder) for folder in folders], place, precision)
     models = [load_model(each, place, dtype) for each in folders]
+    if compile and models:
+        use_compiled(models[0].family, Path(folders[0]), precision, workers, tell)
     if place.type == "cpu":
         for model in models:
             (quantise if is_int8 else pack)(model.family)

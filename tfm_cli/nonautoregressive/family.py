@@ -1,7 +1,7 @@
 """What the families that write all positions at once have in common."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import ClassVar
 
@@ -35,6 +35,8 @@ class NonAutoregressive(Family):
     obeys: ClassVar[frozenset[str]] = frozenset()
     default_options = NonAutoregressiveDecodeOptions()
     glancing: Glancing | None = None
+    words: Callable[[Tensor, Sequence[int]], tuple[Tensor, Tensor] | None] | None = None
+    """What answers in place of `most_likely` where it can; None where it cannot."""
 
     def __init__(self, network: Transformer, label_smoothing: float = 0.0) -> None:
         if network.shape.positions == "rotary":
@@ -111,11 +113,16 @@ class NonAutoregressive(Family):
         return projection_loss(states, self.network.output_weight, target, self.label_smoothing)
 
     def write(self, states: Tensor, real: Tensor, forbidden: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """`most_likely` of `states` put back in its place: ids and log-probabilities [B, T], PAD and 0 elsewhere."""
+        """`likeliest` of `states` put back in its place: ids and log-probabilities [B, T], PAD and 0 elsewhere."""
         ids = torch.full(real.shape, PAD, device=real.device)
         log_probs = torch.zeros(real.shape, device=real.device)
-        ids[real], log_probs[real] = most_likely(self.network, states, forbidden)
+        ids[real], log_probs[real] = self.likeliest(states, forbidden)
         return ids, log_probs
+
+    def likeliest(self, states: Tensor, forbidden: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """`most_likely`, by the quicker way where there is one."""
+        found = self.words(states, forbidden) if self.words else None
+        return most_likely(self.network, states, forbidden) if found is None else found
 
 
 def decoded(network: Transformer, x: Tensor, memory: Memory, real: Tensor, packing: Packing | None) -> Tensor:

@@ -1,13 +1,12 @@
 """`--compile`: the family's forward and backward as generated kernels (torch.compile)."""
 
 import logging
-import os
 import shutil
-import sys
 from importlib.util import find_spec
 
 import torch
 
+from tfm_cli.device import cpp_compiler
 from tfm_cli.errors import TfmError
 from tfm_cli.training.learner import Learner
 from tfm_cli.transformer import attention
@@ -21,7 +20,7 @@ def compile_family(learner: Learner, batch: Batch) -> None:
         TfmError: a compiler is missing, or torch cannot compile here.
     """
     fix = "Install it, or train without --compile."
-    if learner.device.type == "cpu" and shutil.which(cxx := _compiler()) is None:
+    if learner.device.type == "cpu" and shutil.which(cxx := cpp_compiler()) is None:
         raise TfmError(f"torch.compile needs the C++ compiler {cxx} for a CPU", where="--compile", fix=fix)
     if learner.device.type == "cuda" and find_spec("triton") is None:
         raise TfmError("torch.compile needs the package triton for a GPU", where="--compile", fix=fix)
@@ -39,8 +38,3 @@ def compile_family(learner: Learner, batch: Batch) -> None:
             where="--compile",
             fix="Train without it.",
         ) from error
-
-
-def _compiler() -> str:
-    """The compiler that Inductor calls."""
-    return os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")

@@ -8,6 +8,8 @@ from tfm_cli.transformer.dropout import Dropout
 from tfm_cli.transformer.packing import Packing, from_heads, to_heads
 from tfm_cli.transformer.positions import rotate
 
+FUSED_FROM = 512  # positions; beyond this the T x S scores no longer fit in cache
+
 
 def padding_mask(ids: Tensor, pad: int) -> Tensor:
     """[B, S] ids -> [B, 1, 1, S] bool, True where a token stands.
@@ -110,7 +112,7 @@ def scaled_dot_product(
 
     A CPU works sentences of ordinary length faster as two plain products; elsewhere torch's fused kernel is used.
     """
-    if query.device.type != "cpu" or key.shape[-2] > _FUSED_FROM:
+    if query.device.type != "cpu" or key.shape[-2] > FUSED_FROM:
         p = dropout.p if dropout.training else 0.0
         return F.scaled_dot_product_attention(query, key, value, mask, dropout_p=float(p), is_causal=causal)  # type: ignore[arg-type]
     batch, (length, size) = query.shape[:2], (key.shape[-2], query.shape[-1])
@@ -129,6 +131,3 @@ def _bias(mask: Tensor | None, causal: bool, length: int, like: Tensor) -> Tenso
     allowed = mask if seen is None else seen if mask is None else mask & seen
     assert allowed is not None
     return like.new_zeros(allowed.shape).masked_fill_(~allowed, float("-inf"))
-
-
-_FUSED_FROM = 512  # positions; beyond this the T x S scores no longer fit in cache

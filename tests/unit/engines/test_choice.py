@@ -32,6 +32,7 @@ CANNOT = {
     "least lengths": (Wish([""], DecodeOptions(min_length_ratio=0.5)), "early end"),
     "prefixes in a beam": (Wish([""], DecodeOptions(), prefixed=True), "prefix"),
     "bfloat16": (Wish([""], DecodeOptions(), precision="bfloat16"), "bfloat16"),
+    "generated code": (Wish([""], DecodeOptions(), compile=True), "kernels of its own"),
     "long translations": (Wish([""], DecodeOptions(max_length_ratio=3.0)), "2,048 positions.*3,011"),
     "long translations that are given": (Wish([""], DecodeOptions(), longest_target=3000), "3,001"),
     "long sources": (Wish([""], DecodeOptions(max_length_ratio=0.1), longest=5000), "5,001"),

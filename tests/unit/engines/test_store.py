@@ -50,27 +50,27 @@ def change_weights(folder, name="network.target_embedding.weight"):
 
 def test_made_once_and_told(folder):
     told = []
-    first = store.converted(folder, "float32", told.append)
+    first = store.FOR_CTRANSLATE2.kept(folder, "float32", told.append)
     inode = (first / "model.bin").stat().st_ino
-    assert first.parent == folder / store.KEPT
-    assert store.converted(folder, "float32", told.append) == first
+    assert first.parent == folder / store.FOR_CTRANSLATE2.name
+    assert store.FOR_CTRANSLATE2.kept(folder, "float32", told.append) == first
     assert (first / "model.bin").stat().st_ino == inode
     assert len(told) == 1
     assert str(folder) in told[0]
 
 
 def test_each_precision_has_its_own(folder):
-    one, other = (store.converted(folder, precision, ignore) for precision in ("float32", "int8"))
+    one, other = (store.FOR_CTRANSLATE2.kept(folder, precision, ignore) for precision in ("float32", "int8"))
     assert one != other
     assert (other / "model.bin").stat().st_size < (one / "model.bin").stat().st_size
-    assert store.converted(folder, "float32", ignore) == one
+    assert store.FOR_CTRANSLATE2.kept(folder, "float32", ignore) == one
 
 
 def test_other_weights_make_it_anew_and_the_old_one_goes(folder):
-    old = store.converted(folder, "float32", ignore)
-    kept = store.converted(folder, "int8", ignore)
+    old = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
+    kept = store.FOR_CTRANSLATE2.kept(folder, "int8", ignore)
     change_weights(folder)
-    new = store.converted(folder, "float32", ignore)
+    new = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     assert new != old
     assert sorted(new.parent.iterdir()) == sorted((new, kept))
 
@@ -95,15 +95,15 @@ def test_what_translates_differently_is_refused_and_not_kept(folder, monkeypatch
 
     monkeypatch.setattr("tfm_cli.engines.convert.convert", spoilt)
     with pytest.raises(Unsuited, match="not those of torch"):
-        store.converted(folder, "float32", ignore)
+        store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     with pytest.raises(Unsuited, match="not those of torch"):  # and remembered
-        store.converted(folder, "float32", pytest.fail)
-    [kept] = (folder / store.KEPT).iterdir()
+        store.FOR_CTRANSLATE2.kept(folder, "float32", pytest.fail)
+    [kept] = (folder / store.FOR_CTRANSLATE2.name).iterdir()
     assert [file.name for file in kept.iterdir()] == [store.REFUSED]
     note = json.loads((kept / store.REFUSED).read_text())
     (kept / store.REFUSED).write_text(json.dumps({**note, "by": ["older", "versions"]}))
     monkeypatch.setattr("tfm_cli.engines.convert.convert", convert)
-    assert (store.converted(folder, "float32", ignore) / ABOUT).is_file()
+    assert (store.FOR_CTRANSLATE2.kept(folder, "float32", ignore) / ABOUT).is_file()
 
 
 def test_a_network_of_nan_is_refused(folder, tmp_path):
@@ -130,15 +130,15 @@ def test_weights_replaced_in_the_meantime_are_converted_anew(folder, monkeypatch
         convert(folder, output, quantization)
 
     monkeypatch.setattr("tfm_cli.engines.convert.convert", slow)
-    found = store.converted(folder, "float32", ignore)
+    found = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     assert found.name == f"float32-{store.fingerprint(folder)[:16]}"
-    assert list((folder / store.KEPT).iterdir()) == [found]
+    assert list((folder / store.FOR_CTRANSLATE2.name).iterdir()) == [found]
 
 
 @pytest.mark.parametrize("file", [ABOUT, "model.bin", "config.json", "shared_vocabulary.json"])
 @pytest.mark.parametrize("size", [None, 40])
 def test_what_is_damaged_is_made_anew(folder, file, size):
-    kept = store.converted(folder, "float32", ignore)
+    kept = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     if size is None:
         (kept / file).unlink()
     else:
@@ -149,9 +149,9 @@ def test_what_is_damaged_is_made_anew(folder, file, size):
 
 
 def test_what_cannot_be_mended_is_unsuited(folder, monkeypatch):
-    store.converted(folder, "float32", ignore)
+    store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     monkeypatch.setattr(ctranslate2.CTranslate2Engine, "__init__", lambda *given: exec("raise RuntimeError('no')"))
-    monkeypatch.setattr(store, "_fill", lambda fresh, *rest: (fresh / ABOUT).touch())
+    monkeypatch.setattr(store.Form, "_fill", lambda self, fresh, *rest: (fresh / ABOUT).touch())
     with pytest.raises(Unsuited, match="cannot be loaded"):
         ctranslate2.load(folder, "float32", 1, 1)
 
@@ -162,7 +162,7 @@ def test_a_full_disk(folder, monkeypatch):
 
     monkeypatch.setattr("tfm_cli.engines.convert.convert", full)
     with pytest.raises(Unsuited, match=os.strerror(errno.ENOSPC)):
-        store.converted(folder, "float32", ignore)
+        store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
 
 
 def test_a_user_without_a_home(folder, monkeypatch):
@@ -171,13 +171,13 @@ def test_a_user_without_a_home(folder, monkeypatch):
 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", unknown)
-    assert store.converted(folder, "float32", ignore).parent == folder / store.KEPT
+    assert store.FOR_CTRANSLATE2.kept(folder, "float32", ignore).parent == folder / store.FOR_CTRANSLATE2.name
 
 
 def test_missing_weights_are_named(folder):
     (folder / WEIGHTS).unlink()
     with pytest.raises(TfmError, match="the weights are missing"):
-        store.converted(folder, "float32", ignore)
+        store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
 
 
 def test_the_proof_sees_a_start_token_without_its_row(folder, tmp_path):
@@ -206,33 +206,33 @@ def test_the_proof_lets_right_networks_pass(folder, tmp_path, kind):
 @pytest.mark.parametrize("blocked", ["file", "unwritable"])
 def test_a_folder_that_cannot_be_written_to(folder, tmp_path, blocked):
     if blocked == "file":
-        (folder / store.KEPT).write_text("in the way")
+        (folder / store.FOR_CTRANSLATE2.name).write_text("in the way")
     elif os.name != "posix" or os.geteuid() == 0:
         pytest.skip("the superuser writes anywhere")
     else:
         folder.chmod(0o500)
-    found = store.converted(folder, "float32", ignore)
-    assert found.parent.parent == tmp_path / "cache" / "tfm" / store.KEPT
-    assert store.converted(folder, "float32", pytest.fail) == found
+    found = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
+    assert found.parent.parent == tmp_path / "cache" / "tfm" / store.FOR_CTRANSLATE2.name
+    assert store.FOR_CTRANSLATE2.kept(folder, "float32", pytest.fail) == found
     change_weights(folder)
-    new = store.converted(folder, "float32", ignore)
+    new = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     assert list(found.parent.iterdir()) == [new]
     folder.chmod(0o700)
 
 
 def test_nowhere_to_keep_it(folder, tmp_path):
-    (folder / store.KEPT).write_text("in the way")
+    (folder / store.FOR_CTRANSLATE2.name).write_text("in the way")
     (tmp_path / "cache").write_text("in the way")
     with pytest.raises(Unsuited, match="cannot be written"):
-        store.converted(folder, "float32", ignore)
+        store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
 
 
 def test_what_a_killed_process_left_is_cleared_away_and_what_runs_is_not(folder):
-    kept = folder / store.KEPT
+    kept = folder / store.FOR_CTRANSLATE2.name
     for name, age in ((".making-old-1", 7200), (".making-new-2", 10)):
         (kept / name).mkdir(parents=True)
         os.utime(kept / name, (time.time() - age,) * 2)
-    found = store.converted(folder, "float32", ignore)
+    found = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     assert sorted(path.name for path in kept.iterdir()) == sorted([".making-new-2", found.name])
 
 
@@ -240,8 +240,8 @@ def test_two_processes_at_once(folder):
     """Both have loaded what they need before either begins."""
     code = (
         "import sys; from pathlib import Path; from tfm_cli.engines import convert, proof;"
-        "from tfm_cli.engines.store import converted; print('ready', flush=True); sys.stdin.readline();"
-        "print(converted(Path(sys.argv[1]), 'float32', lambda message: None))"
+        "from tfm_cli.engines.store import FOR_CTRANSLATE2; print('ready', flush=True); sys.stdin.readline();"
+        "print(FOR_CTRANSLATE2.kept(Path(sys.argv[1]), 'float32', lambda message: None))"
     )
     start = [sys.executable, "-c", code, str(folder)]
     pipe = subprocess.PIPE
@@ -256,14 +256,14 @@ def test_two_processes_at_once(folder):
     found = {process.communicate(timeout=120)[0].strip() for process in processes}
     assert [process.returncode for process in processes] == [0, 0]
     assert len(found) == 1
-    assert [path.name for path in (folder / store.KEPT).iterdir()] == [Path(found.pop()).name]
+    assert [path.name for path in (folder / store.FOR_CTRANSLATE2.name).iterdir()] == [Path(found.pop()).name]
 
 
 def test_the_loser_of_a_race_takes_what_is_there(folder):
-    final = store.converted(folder, "float32", ignore)
+    final = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     fresh = final.with_name(".making-mine")
     shutil.copytree(final, fresh)
-    assert store._put_in_place(fresh, final) == final
+    assert store.FOR_CTRANSLATE2._put_in_place(fresh, final) == final
     assert (final / ABOUT).is_file()
 
 
