@@ -2,13 +2,13 @@
 
     python benchmarks/decode.py MODEL INPUT --beam 5 --threads 1 --rounds 5 [--eole EOLE-MODEL BPE-MODEL]
 
-MODEL is a model folder, INPUT a file of sentences. Contenders: `tfm translate` on torch and on CTranslate2, each in float32
-and int8, and a bare script around CTranslate2 (bare_ctranslate2.py) on the same weights with the batch that suits it best,
-found in a first round. Torch also runs in bfloat16. ``--eole`` adds eole, by a model of its own at the same shape and the sentencepiece model of its text;
-its input is encoded beforehand, which costs it nothing, and is translated 64 lines at a time. With ``--eole-length`` each of
-its translations has so many tokens, so that a model which has hardly been trained will do. Each is also run on one line,
-which is the time to start and load; "lines/s" leaves that out. Numbers are medians; CPU seconds are those of the process and
-do not see what else the machine was doing. The result is a Markdown table on stdout.
+MODEL is a model folder, INPUT a file of sentences. Contenders: `tfm translate` on torch in float32, bfloat16 and int8, on
+CTranslate2 in float32 and int8, and a bare script around CTranslate2 (bare_ctranslate2.py) on the same weights with the batch
+that suits it best, found in a first round. ``--eole`` adds eole, by a model of its own at the same shape and the sentencepiece
+model of its text; its input is encoded beforehand, which costs it nothing, and is translated 64 lines at a time. With
+``--eole-length`` each of its translations has so many tokens, so that a model which has hardly been trained will do. Each is
+also run on one line, which is the time to start and load; "lines/s" leaves that out. Numbers are medians; CPU seconds are those
+of the process and do not see what else the machine was doing. The result is a Markdown table on stdout.
 """
 
 import argparse

@@ -44,31 +44,38 @@ def test_an_example_takes_a_folder_named_from_where_one_is(name: str, tmp_path: 
     }
 
 
-def test_the_example_of_a_student_goes_from_teachers_to_a_table(tmp_path: Path) -> None:
+STUDENTS = {
+    "multi30k-ctc": ("train", "preprocess", "train", "translate", "distill", "train", "eval", "bench"),
+    "tatoeba-de-en": ("train-tokenizer", "preprocess", "train", "distill", "train", "eval", "bench"),
+}
+
+
+@pytest.mark.parametrize("name", STUDENTS)
+def test_the_example_of_a_student_goes_from_teachers_to_a_table(name: str, tmp_path: Path) -> None:
     """Its options are those of the commands, and each reads what an earlier one writes."""
-    shutil.copytree(EXAMPLES / "multi30k-ctc", tmp_path / "examples" / "multi30k-ctc")
-    (tmp_path / "examples" / "multi30k").mkdir()
+    shutil.copytree(EXAMPLES / name, tmp_path / "examples" / name, ignore=shutil.ignore_patterns("work"))
+    (tmp_path / "examples" / "multi30k" / "work").mkdir(parents=True)
     shutil.copy(EXAMPLES / "multi30k" / "tfm.toml", tmp_path / "examples" / "multi30k")
     (tmp_path / "examples" / "multi30k" / "run.sh").write_text('echo "$@" > first\n')
+    (tmp_path / "setup-venv.sh").touch()
     tfm = tmp_path / ".venv" / "bin" / "tfm"
     tfm.parent.mkdir(parents=True)
     tfm.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/log"\n')
     tfm.chmod(0o755)
-    base = tmp_path / "examples" / "multi30k" / "work"
-    base.mkdir()
-    (base / "train.en.gz").write_bytes(gzip.compress(b"a\n"))
-    script = str(tmp_path / "examples" / "multi30k-ctc" / "run.sh")
+    (tmp_path / "corpus").mkdir()
+    for folder in (tmp_path / "examples" / "multi30k" / "work", tmp_path / "corpus"):
+        for role in ("train", "dev", "test"):
+            (folder / f"{role}.en.gz").write_bytes(gzip.compress(b"a\n"))
+    script = str(tmp_path / "examples" / name / "run.sh")
     done = subprocess.run(["sh", script, "corpus"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     typed = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
-    assert [words[0] for words in typed] == [
-        *("train", "preprocess", "train", "translate", "distill", "train", "eval", "bench")
-    ]
+    assert tuple(words[0] for words in typed) == STUDENTS[name]
     for words in typed:
         command = next(command for command in COMMANDS if command.name == words[0])
         known = {f"--{key.name}" for key in keys(command.sections).values()} | {"--config"}
         assert {word for word in words if word.startswith("--")} <= known
-    assert Project.load(EXAMPLES / "multi30k-ctc" / "tfm.toml").check({c.name: c.sections for c in COMMANDS})
+    assert Project.load(EXAMPLES / name / "tfm.toml").check({c.name: c.sections for c in COMMANDS})
 
 
 def test_an_english_sentence_is_in_one_set_only(tmp_path: Path) -> None:
