@@ -81,7 +81,7 @@ def has_native_bfloat16(device: torch.device) -> bool:
 
 def cpp_compiler() -> str:
     """The C++ compiler that torch calls where it generates code for a CPU."""
-    return os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    return os.environ.get("CXX") or {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
 
 
 def set_threads(count: int | None, processes: int = 1) -> int:

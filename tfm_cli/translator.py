@@ -101,14 +101,14 @@ class Translator:
             precision: float32, bfloat16, auto, or int8 on a CPU; for ctranslate2 float32 or int8.
             threads: CPU threads; of torch they are left as they are where it is None.
             engine: torch; or ctranslate2, which runs one autoregressive model on the CPU, a batch a thread.
-            compile: for a model that writes all words at once, on the CPU: run lines that come one at a time by generated code,
-                which is made once, with a C++ compiler, and kept beside the model.
+            compile: for a model that writes all words at once, on the CPU: run batches of one line by generated code, which is
+                made once, with a C++ compiler, and kept in the user's cache.
 
         Raises:
             TfmError: a folder is no model, or models do not go together, or the engine does not take them.
         """
         folders = [folder] if isinstance(folder, str | Path) else list(folder)
-        check_engine(engine, device, len(folders))
+        check_engine(engine, device, len(folders), compile)
         if engine == "ctranslate2":
             from tfm_cli.engines import ctranslate2
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,11 @@ import torch
 
 from tests.toys import TINY, make_data, reverse, sentences, write_lines
 from tfm_cli.cli import app
+from tfm_cli.cli.machine import MachineOptions
+from tfm_cli.cli.render import Screen
+from tfm_cli.cli.rerank import open_ranked
 from tfm_cli.data.dataset import DataFolder
+from tfm_cli.engines.choice import Wish
 from tfm_cli.model import Model, build_family, save_model
 from tfm_cli.text.options import TokenizerOptions
 from tfm_cli.text.tokenizer import Tokenizer, Tokenizers
@@ -143,3 +148,17 @@ def test_scoring_goes_past_a_judge_in_the_project_file(folder: Path, capsys: pyt
     words = ["translate", "--model", str(folder / "predict"), "--device", "cpu", "--threads", "1", *files]
     assert app.run(words) == 0
     assert len(capsys.readouterr().out.splitlines()) == 5
+
+
+def test_code_is_generated_for_the_writer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    wishes: list[Wish] = []
+
+    def opened(wish: Wish, *given: object) -> SimpleNamespace:
+        wishes.append(wish)
+        return SimpleNamespace(engine=SimpleNamespace(workers=1), tokenizers=None)
+
+    monkeypatch.setattr("tfm_cli.cli.rerank.open_translator", opened)
+    monkeypatch.setattr("tfm_cli.cli.rerank._trouble", lambda *given: None)
+    settings = {MachineOptions: MachineOptions()}
+    open_ranked(Wish(["writer"], None, compile=True), "judge", settings, Screen(quiet=True))  # type: ignore[arg-type]
+    assert [(wish.folders, wish.compile) for wish in wishes] == [(["writer"], True), (["judge"], False)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.init import guess_language
-from tfm_cli.cli.machine import CompileOptions, MachineOptions, open_set_up, torch_shares
+from tfm_cli.cli.machine import CompileOptions, MachineOptions, is_compiled, open_set_up, torch_shares
 from tfm_cli.cli.render import Screen
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
@@ -147,7 +147,7 @@ def _open(folder: str, search: Any, settings: Settings, screen: Screen) -> "Syst
 
     machine = settings[MachineOptions]
     family = read_config(Path(folder))["family"]
-    compile = settings[CompileOptions].compile and family != "autoregressive"
+    compile = family != "autoregressive" and is_compiled(settings, [folder], one_by_one=True)
     wish = Wish([folder], search, machine.precision, compile=compile)
     alone = Opened(*open_set_up(wish, replace(machine, workers=None), screen, one_by_one=True))
     is_torch = alone.setup.engine == "torch"

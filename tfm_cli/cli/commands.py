@@ -125,7 +125,7 @@ COMMANDS = (
         "Score translations: BLEU, chrF, TER.",
         "Translates --source with the model, or takes --hypothesis, and compares with --reference by sacreBLEU; without "
         "these files, the test pairs that `tfm preprocess` kept. The signature under the scores says how they were computed.",
-        (EvalOptions, EvaluateOptions, MachineOptions, CompileOptions, DecodeOptions, NonAutoregressiveDecodeOptions),
+        (EvalOptions, EvaluateOptions, MachineOptions, DecodeOptions, NonAutoregressiveDecodeOptions),
         "tfm_cli.cli.eval:run",
         examples=(
             "tfm eval --bleu",

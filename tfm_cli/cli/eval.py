@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.families import decoding
 from tfm_cli.cli.init import guess_language
-from tfm_cli.cli.machine import CompileOptions, MachineOptions
+from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.options import EvalOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.rerank import open_ranked
@@ -109,7 +109,7 @@ def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[l
 
     machine, search = settings[MachineOptions], decoding(settings, [options.model])
     about = read_config(Path(options.model))["about"]
-    wish = Wish([options.model], search, machine.precision, compile=settings[CompileOptions].compile)
+    wish = Wish([options.model], search, machine.precision)
     translator = open_ranked(wish, options.rerank, settings, screen)
     hypotheses = []
     with screen.progress("Translating", total=len(source), unit="lines") as meter:

@@ -1,9 +1,11 @@
 """What machine does the work of `translate` and `eval`, and with which engine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tfm_cli.cli.render import Screen
+from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
 from tfm_cli.options import check, option
 
@@ -55,13 +57,35 @@ class CompileOptions:
 
     compile: bool = option(
         False,
-        "On a CPU, for a model that writes all words at once: generate code for lines that come one at a time; once, by a C++ "
-        "compiler, and kept beside the model.",
+        "On a CPU, for a model that writes all words at once and lines that come one at a time: generate code, once, with a C++ "
+        "compiler; it is kept in the user's cache.",
         group=MACHINE,
     )
 
     def __post_init__(self) -> None:
         check(self)
+
+
+def is_compiled(settings: Settings, folders: Sequence[str], one_by_one: bool) -> bool:
+    """Whether code is to be generated for models; what a project file says of it is meant for lines that come one at a time.
+
+    Raises:
+        TfmError: it is asked for and cannot be.
+    """
+    if not settings[CompileOptions].compile:
+        return False
+    from tfm_cli.engines.choice import obstacle_to_code
+
+    place, is_typed = settings.place("compile"), "compile" in settings.typed()
+    out = "leave it out" if is_typed else "add --no-compile"
+    if not one_by_one:
+        if is_typed:
+            what = "generated code serves lines that come one at a time, and here they come in batches"
+            raise TfmError(what, where=place, fix=f"Add --batch-size 1, or {out}.")
+        return False
+    if trouble := obstacle_to_code(folders, settings[MachineOptions].precision):
+        raise TfmError(trouble[0], where=place, fix=f"{trouble[1]}, or {out}.")
+    return True
 
 
 def open_translator(wish: "Wish", machine: MachineOptions, screen: Screen, one_by_one: bool = False) -> "Translator":
@@ -81,7 +105,7 @@ def open_set_up(
 ) -> "tuple[Translator, Setup]":
     """`open_translator`, and with what the translator works."""
     if not _is_for_torch(wish, machine, screen):
-        from tfm_cli.engines.ctranslate2 import Unsuited
+        from tfm_cli.engines.store import Unsuited
 
         try:
             return _open_ctranslate2(wish, machine, screen, one_by_one)

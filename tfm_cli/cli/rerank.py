@@ -39,7 +39,7 @@ def open_ranked(
     from tfm_cli.translator import Translator
 
     writer = open_translator(wish, machine, screen, one_by_one)
-    judge = open_translator(replace(wish, folders=[ranker], options=MEAN), machine, screen, one_by_one)
+    judge = open_translator(replace(wish, folders=[ranker], options=MEAN, compile=False), machine, screen, one_by_one)
     return Translator(Reranked(writer.engine, judge.engine), writer.tokenizers)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.families import decoding
-from tfm_cli.cli.machine import CompileOptions, MachineOptions
+from tfm_cli.cli.machine import MachineOptions, is_compiled
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.rerank import open_ranked
 from tfm_cli.cli.translate_options import TranslateOptions
@@ -216,7 +216,7 @@ def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Tr
 
     settings = _without_idle_workers(settings)
     options, machine = settings[TranslateOptions], settings[MachineOptions]
-    prefixed = options.target_prefix is not None
+    prefixed, one_by_one = options.target_prefix is not None, batch_size(options) == 1
     beside = options.score or options.target_prefix
     # Only CTranslate2 has a limit. A token stands for at least one byte, so that the longest line bounds all.
     longest_target = longest_line(beside) if beside and machine.engine != "torch" else 0
@@ -227,10 +227,10 @@ def _load(settings: Settings, search: "AnyDecodeOptions", screen: Screen) -> "Tr
         longest=options.max_source_tokens,
         prefixed=prefixed,
         longest_target=longest_target,
-        compile=settings[CompileOptions].compile,
+        compile=is_compiled(settings, options.model, one_by_one),
     )
     ranker = options.rerank if options.score is None else None
-    return open_ranked(wish, ranker, settings, screen, one_by_one=batch_size(options) == 1)
+    return open_ranked(wish, ranker, settings, screen, one_by_one)
 
 
 def _without_idle_workers(settings: Settings) -> Settings:

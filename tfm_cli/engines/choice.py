@@ -50,8 +50,8 @@ def trouble() -> str | None:
     return f"the package ctranslate2 is {version}, older than {'.'.join(map(str, LEAST))}" if is_old else None
 
 
-def check_engine(engine: str, device: str, models: int) -> None:
-    """See that an engine named in Python is one, is here, and runs so many models on that device.
+def check_engine(engine: str, device: str, models: int, compile: bool = False) -> None:
+    """See that an engine named in Python is one, is here, and runs so many models on that device, by generated code or not.
 
     Raises:
         TfmError: it is not so.
@@ -61,12 +61,26 @@ def check_engine(engine: str, device: str, models: int) -> None:
         raise TfmError(f"there is no engine {engine!r}, only {' and '.join(ENGINES)}", where="engine")
     if engine == "torch":
         return
+    if compile:
+        raise TfmError("CTranslate2 has kernels of its own, and generates no code", where="compile", fix=fix)
     if models != 1:
         raise TfmError("CTranslate2 runs one model, not an ensemble", where="engine", fix=fix)
     if device not in ("auto", "cpu"):
         raise TfmError(f"CTranslate2 runs on the CPU here, not on {device}", where="device", fix=fix)
     if reason := trouble():
         raise TfmError(reason, where="engine", fix=f"{INSTALL}, or use engine='torch'.")
+
+
+def obstacle_to_code(folders: Sequence[str | Path], precision: str) -> tuple[str, str] | None:
+    """Why no code can be generated for models, and what to do; None where it can, as far as that is seen without torch."""
+    if len(folders) != 1:
+        return "code is generated for one model, not for an ensemble", "Name one --model"
+    if read_config(Path(folders[0]))["family"] == "autoregressive":
+        what = "code is generated for models that write all words at once, and this one writes from left to right"
+        return what, f"CTranslate2 makes such models fast: {INSTALL}"
+    if precision == "int8":
+        return "generated code computes in float32 or bfloat16, not in int8", "Use --precision bfloat16"
+    return None
 
 
 def is_cpu(device: str) -> bool:

@@ -1,8 +1,11 @@
 """Parts of a network as generated code for one sentence on a CPU (torch.export, AOTInductor): written, proved, loaded."""
 
+import hashlib
 import json
 import logging
+import platform
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfm_cli.device import cpp_compiler
-from tfm_cli.engines.ctranslate2 import ABOUT, Unsuited
-from tfm_cli.engines.store import Form
+from tfm_cli.engines.store import ABOUT, Form, Unsuited
 from tfm_cli.errors import TfmError
 from tfm_cli.model import load_model
 from tfm_cli.transformer.attention import FUSED_FROM
@@ -23,8 +25,9 @@ from tfm_cli.version import VERSION
 
 LONGEST = FUSED_FROM  # positions of a row; attention to more takes another way
 _LENGTHS = ((2, 3), (24, 9), (61, 40))  # of the proof's rows, and of what they read
-# What rounding in another order may make: the largest difference of a number, which is near 1, and the share of other words.
+# What rounding in another order may make: the largest difference of a number, of size 1 to 10, and the share of other words.
 _TOLERANCES = {"float32": (1e-3, 0.0), "bfloat16": (0.25, 0.1)}
+_WITHOUT = "go without: --no-compile."
 _EXAMPLE = (26, 13)  # lengths of no meaning
 
 Run = Callable[..., tuple[Tensor, ...]]
@@ -96,39 +99,62 @@ class Part:
 PARTS: Mapping[str, Part] = {"encoder": Part(_Encoder, 1), "decoder": Part(_Decoder, 2), "words": Part(_Words, 1, True)}
 
 
-def load_code(kept: Path, workers: int = 1) -> dict[str, Run]:
-    """What runs the code in a folder, by the names of `PARTS`, for so many callers at once.
+class Damaged(Exception):
+    """Code that is kept cannot be run."""
+
+
+def load_code(kept: Path) -> dict[str, Run]:
+    """What runs the code in a folder, by the names of `PARTS`; one caller after the other.
 
     Raises:
-        RuntimeError: it is damaged.
+        Damaged: it is not what was written, or does not load.
     """
-    return {name: _loaded(kept / f"{name}.pt2", workers) for name in PARTS}
+    try:
+        if json.loads((kept / ABOUT).read_text(encoding="utf-8"))["sha256"] != _sums(kept):
+            raise Damaged("a file is not what was written")
+        return {name: _loaded(kept / f"{name}.pt2") for name in PARTS}
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(str(error)) from error
 
 
-def _loaded(file: Path, workers: int) -> Run:
+def _sums(kept: Path) -> dict[str, str]:
+    return {name: hashlib.sha256((kept / f"{name}.pt2").read_bytes()).hexdigest() for name in PARTS}
+
+
+def _loaded(file: Path) -> Run:
     try:
         # What `torch._inductor.aoti_load_package` does after two seconds of imports.
-        loader = torch._C._aoti.AOTIModelPackageLoader(str(file), "model", False, workers, -1)
-    except AttributeError:
-        found: Run = torch._inductor.aoti_load_package(str(file))
-        return found
+        loader = torch._C._aoti.AOTIModelPackageLoader(str(file), "model", False, 1, -1)
+    except (AttributeError, TypeError):  # of another version
+        package = torch._inductor.aoti_load_package(str(file))
+        return lambda *inputs: tuple(package(*inputs))
     return lambda *inputs: tuple(loader.boxed_run(list(inputs)))
 
 
 def _generate(fresh: Path, folder: Path, precision: str) -> None:
     """Write the proved code of a model folder into an empty folder."""
     if shutil.which(cxx := cpp_compiler()) is None:
-        raise TfmError(f"it needs the C++ compiler {cxx}", where="--compile", fix="Install it, or leave --compile out.")
+        raise TfmError(
+            f"to generate code needs the C++ compiler {cxx}", where=str(folder), fix=f"Install it, or {_WITHOUT}"
+        )
     family = load_model(folder, torch.device("cpu"), getattr(torch, precision)).family.eval()
     try:
         with _quiet(), torch.no_grad():
             for name, part in PARTS.items():
                 part.write(family, fresh / f"{name}.pt2")
+    except OSError:
+        raise
     except Exception as error:  # torch.export, Inductor and the compiler each have their own
-        why = str(error).strip().split("\n")[0]
-        raise Unsuited(f"torch cannot compile it here ({type(error).__name__}: {why})", where=str(folder)) from error
+        lines = str(error).strip().split("\n")
+        why = next((line.strip() for line in lines if "error:" in line), lines[0])
+        raise TfmError(
+            f"torch cannot generate code for it here ({type(error).__name__}: {why})",
+            where=str(folder),
+            fix=_WITHOUT.capitalize(),
+        ) from error
+    about = {"precision": precision, "by": _makers(), "sha256": _sums(fresh)}
+    (fresh / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     _prove(family, load_code(fresh), precision, folder)
-    (fresh / ABOUT).write_text(json.dumps({"precision": precision, "by": _makers()}, indent=2) + "\n", encoding="utf-8")
 
 
 def _prove(family: Family, runs: Mapping[str, Run], precision: str, folder: Path) -> None:
@@ -166,9 +192,17 @@ def _quiet() -> Iterator[None]:
 
 
 def _makers() -> list[str]:
-    return [VERSION, str(torch.__version__), torch.backends.cpu.get_cpu_capability()]
+    """What code is made by, and for: the compiler takes every instruction that this processor has."""
+    return [VERSION, str(torch.__version__), sys.platform, platform.machine(), *_instructions()]
 
 
-GENERATED = Form(
-    "compiled", "Generating code for {}, once; it takes about a minute.", _generate, _makers, is_bound=True
-)
+def _instructions() -> list[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    flags = (line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features")))
+    return sorted(next(flags, [platform.processor()]))
+
+
+GENERATED = Form("compiled", "Generating code for {}, once; it takes about a minute.", _generate, _makers, is_code=True)

@@ -12,15 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfm_cli.engines.codegen import GENERATED, LONGEST, Run, load_code
-from tfm_cli.engines.ctranslate2 import Unsuited
-from tfm_cli.engines.store import discard
+from tfm_cli.engines.codegen import GENERATED, LONGEST, Damaged, Run, load_code
+from tfm_cli.engines.store import Unsuited, discard
 from tfm_cli.errors import TfmError
-from tfm_cli.folder import read_config
 from tfm_cli.nonautoregressive.family import NEVER, NonAutoregressive
 from tfm_cli.transformer.family import Family
-
-PRECISIONS = ("float32", "bfloat16")
 
 
 class CompiledStack(nn.Module):
@@ -65,30 +61,8 @@ def _says_something(option: Any) -> bool:
     return any(each is not None for each in option) if isinstance(option, tuple) else option not in (None, False)
 
 
-def check_compilable(folders: Sequence[Path], device: torch.device, precision: str) -> None:
-    """See that models can be compiled for ``device``, as far as that can be told at once.
-
-    Raises:
-        TfmError: it cannot.
-    """
-    if any(read_config(folder)["family"] == "autoregressive" for folder in folders):
-        raise TfmError(
-            "it is for models that write all words at once, and this one writes from left to right",
-            where="--compile",
-            fix="Leave it out; CTranslate2 makes such models fast: pip install 'tfm-cli[fast]'.",
-        )
-    if device.type != "cpu":
-        raise TfmError(f"code is generated for CPUs, and this is {device}", where="--compile", fix="Leave it out.")
-    if precision not in PRECISIONS:
-        raise TfmError(
-            f"generated code computes in {' or '.join(PRECISIONS)}, not in {precision}",
-            where="--compile",
-            fix="Use --precision bfloat16.",
-        )
-
-
 def use_compiled(
-    family: Family, folder: Path, precision: str, workers: int = 1, tell: Callable[[str], None] = lambda message: None
+    family: Family, folder: Path, precision: str, tell: Callable[[str], None] = lambda message: None
 ) -> None:
     """Have generated code run a family loaded from ``folder`` in ``precision``; where there is none yet, make it.
 
@@ -99,13 +73,13 @@ def use_compiled(
     try:
         kept = GENERATED.kept(folder, precision, tell)
         try:
-            runs = load_code(kept, workers)
-        except RuntimeError:  # it was damaged
+            runs = load_code(kept)
+        except Damaged:
             discard(kept)
-            runs = load_code(GENERATED.kept(folder, precision, tell), workers)
-    except (Unsuited, RuntimeError) as error:
-        why = error.what if isinstance(error, Unsuited) else f"the generated code cannot be loaded ({error})"
-        raise TfmError(why, where=str(folder), fix="Leave --compile out.") from error
+            runs = load_code(GENERATED.kept(folder, precision, tell))
+    except (Unsuited, Damaged) as error:
+        why = error.what if isinstance(error, Unsuited) else f"the generated code cannot be loaded: {error}"
+        raise TfmError(why, where=str(folder), fix="Go without: --no-compile.") from error
     for name in ("encoder", "decoder"):
         setattr(family.network, name, CompiledStack(getattr(family.network, name), runs[name]))
     family.words = CompiledWords(runs["words"], len(family.network.output_weight))

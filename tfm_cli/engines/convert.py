@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfm_cli.engines.ctranslate2 import ABOUT, POSITIONS, Unsuited
+from tfm_cli.engines.ctranslate2 import POSITIONS
+from tfm_cli.engines.store import ABOUT, Unsuited
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import WEIGHTS, read_config, read_shape, read_tokenizers, read_weights
 from tfm_cli.text.tokenizer import Tokenizer

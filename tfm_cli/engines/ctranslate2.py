@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.engines.engine import Sentences
+from tfm_cli.engines.store import FOR_CTRANSLATE2, Unsuited, discard
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import read_config, read_tokenizers
 from tfm_cli.text.tokenizer import Tokenizer, Tokenizers
@@ -18,13 +19,8 @@ from tfm_cli.transformer.special import BEGIN, BLANK, END, MASK, NAMES, PAD
 
 PRECISIONS = {"float32": "float32", "int8": "int8_float32"}  # what a user calls them, and what CTranslate2 does
 POSITIONS = 2048  # that a converted network tells apart: enough for every sentence that default options let through
-ABOUT = "tfm.json"  # the file in a converted folder that says how it was made
 CONTROLS = [[NAMES[i]] for i in (PAD, BEGIN, MASK, BLANK)]  # never written; what `suppress_sequences` takes
 _NO_PENALTY = 1e-30
-
-
-class Unsuited(TfmError):
-    """CTranslate2 cannot run this model; torch can."""
 
 
 class CTranslate2Engine:
@@ -142,8 +138,6 @@ def load(
     tell: Callable[[str], None] | None = None,
 ) -> tuple[CTranslate2Engine, Tokenizers]:
     """A model folder's network, converted if it has not been; see `tfm_cli.engines.store.Form`."""
-    from tfm_cli.engines.store import FOR_CTRANSLATE2, discard
-
     folder = Path(folder)
     if precision not in PRECISIONS:
         raise Unsuited(f"CTranslate2 computes in {' or '.join(PRECISIONS)} here, not in {precision}", where=str(folder))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.engines.convert import convert
-from tfm_cli.engines.ctranslate2 import ABOUT
 from tfm_cli.engines.proof import prove
+from tfm_cli.engines.store import ABOUT
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import CARD, read_config, read_tokenizers
 from tfm_cli.text.tokenizer import EAST_ASIAN_START, JOINT, SOURCE, TARGET, Tokenizers

@@ -4,8 +4,9 @@ import random
 from pathlib import Path
 
 from tfm_cli.autoregressive.options import DecodeOptions
-from tfm_cli.engines.ctranslate2 import CTranslate2Engine, Unsuited
+from tfm_cli.engines.ctranslate2 import CTranslate2Engine
 from tfm_cli.engines.engine import Sentences
+from tfm_cli.engines.store import Unsuited
 from tfm_cli.text.tokenizer import RESERVED
 from tfm_cli.transformer.special import COUNT, END
 

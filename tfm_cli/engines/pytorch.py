@@ -8,7 +8,8 @@ import torch
 
 from tfm_cli.autoregressive.family import Autoregressive, Ensemble
 from tfm_cli.device import pick_device, pick_precision, precision_name
-from tfm_cli.engines.compiled import check_compilable, use_compiled
+from tfm_cli.engines.choice import obstacle_to_code
+from tfm_cli.engines.compiled import use_compiled
 from tfm_cli.engines.engine import Sentences
 from tfm_cli.engines.int8 import quantise
 from tfm_cli.engines.packed import pack
@@ -50,12 +51,13 @@ def load(
     if is_int8 and place.type != "cpu":
         raise TfmError(f"int8 is for CPUs, and this is {place}", where="--precision int8", fix="Use bfloat16.")
     dtype = torch.float32 if is_int8 else pick_precision(precision, place)
-    precision = "int8" if is_int8 else precision_name(precision, place)
-    if compile:
-        check_compilable([Path(folder) for folder in folders], place, precision)
+    if compile and (trouble := obstacle_to_code(folders, precision)):
+        raise TfmError(trouble[0], where="compile", fix=f"{trouble[1]}.")
+    if compile and place.type != "cpu":
+        raise TfmError(f"code is generated for CPUs, and this is {place}", where="--device", fix="Use --device cpu.")
     models = [load_model(each, place, dtype) for each in folders]
-    if compile and models:
-        use_compiled(models[0].family, Path(folders[0]), precision, workers, tell)
+    if compile:
+        use_compiled(models[0].family, Path(folders[0]), precision_name(precision, place), tell)
     if place.type == "cpu":
         for model in models:
             (quantise if is_int8 else pack)(model.family)

@@ -5,20 +5,24 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from tfm_cli.engines.ctranslate2 import ABOUT, Unsuited
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import WEIGHTS, read_config
 from tfm_cli.version import VERSION
 
+ABOUT = "tfm.json"  # the file in the folder of a network that says how it was made
 REFUSED = "refused.json"  # the one file in the place of a network that did not pass the proof
 _VERSION = 1  # of what is written: another one makes all networks anew
 _MAKING, _ABANDONED = ".making-", 3600.0  # seconds after which what was begun is no one's any more
 _TRIES = 3  # at a model that is replaced while it is read
+
+
+class Unsuited(TfmError):
+    """A network cannot be had in another form, and goes on in the one that it has."""
 
 
 @dataclass(frozen=True)
@@ -26,22 +30,23 @@ class Form:
     """What a network is made into: the ``name`` of the subfolder of a model folder that keeps it, and how it is made.
 
     ``fill`` writes one that is proved, and `ABOUT` with it, into an empty folder: of a model folder, in a precision; it raises
-    `Unsuited` where there is none. ``makers`` are versions, or properties of the machine, on which that depends; one that
-    ``is_bound`` to them is made anew where they are others. ``telling`` says that one is being made of the model "{}".
+    `Unsuited` where there is none, which is remembered. ``makers`` are versions, or properties of the machine, on which that
+    depends. One that ``is_code`` runs with those makers only, and is kept in the user's cache alone: a model folder may come
+    from anybody. ``telling`` says that one is being made of the model "{}".
     """
 
     name: str
     telling: str
     fill: Callable[[Path, Path, str], None]
     makers: Callable[[], list[str]]
-    is_bound: bool = False
+    is_code: bool = False
 
     def kept(self, folder: Path, precision: str, tell: Callable[[str], None]) -> Path:
         """The network of a model folder in this form, from where it is kept or made now.
 
-        It is kept in the model folder, and where that cannot be written to, in the user's cache. Its name holds a fingerprint
-        of the weights and the configuration, so that one of other weights is never taken, nor half a one: it gets its name when
-        it is whole.
+        It is kept in the model folder, and where that cannot be written to, in the user's cache; code only there. Its name
+        holds a fingerprint of the weights and the configuration, so that one of other weights is never taken, nor half a one:
+        it gets its name when it is whole.
 
         Args:
             precision: of its weights.
@@ -61,14 +66,20 @@ class Form:
                 if reason := self._refusal(kept):
                     raise Unsuited(reason, where=str(folder))
                 return kept
-        raise Unsuited("the weights changed each time they were converted", where=str(folder))
+        raise Unsuited("the weights changed each time when this was almost made", where=str(folder))
 
     def _name(self, folder: Path, precision: str) -> str:
-        return f"{precision}-{fingerprint(folder, self.makers() if self.is_bound else [])[:16]}"
+        return f"{self._prefix(precision)}{fingerprint(folder)[:16]}"
+
+    def _prefix(self, precision: str) -> str:
+        """How the names of all networks begin of which one follows the other."""
+        makers = hashlib.sha256(json.dumps(self.makers()).encode()).hexdigest()[:8] if self.is_code else ""
+        return f"{precision}-{makers}-" if makers else f"{precision}-"
 
     def _places(self, folder: Path) -> Iterator[Path]:
         """Where networks of a model may be kept, the best first."""
-        yield folder / self.name
+        if not self.is_code:
+            yield folder / self.name
         base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
         try:
             cache = Path(base) if base else Path.home() / ".cache"
@@ -91,12 +102,13 @@ class Form:
                 self._fill(fresh, folder, precision)
                 if name != self._name(folder, precision):
                     return None
-                return self._put_in_place(fresh, place / name)
+                return self._put_in_place(fresh, place / name, self._prefix(precision))
             except OSError as error:
                 failures.append(f"{place}: {error.strerror or error}")
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
-        raise Unsuited(f"its conversion cannot be written ({'; '.join(failures)})", where=str(folder))
+        why = "; ".join(failures) or "this user has no home"
+        raise Unsuited(f"what is made of it cannot be written ({why})", where=str(folder))
 
     def _fill(self, fresh: Path, folder: Path, precision: str) -> None:
         """Write a proved network into an empty folder, or why there is none."""
@@ -119,8 +131,8 @@ class Form:
     def _is_whole(self, kept: Path) -> bool:
         return (kept / ABOUT).is_file() or self._refusal(kept) is not None
 
-    def _put_in_place(self, fresh: Path, final: Path) -> Path:
-        """Give a whole folder its name; where another process was faster, its folder is as good."""
+    def _put_in_place(self, fresh: Path, final: Path, prefix: str) -> Path:
+        """Give a whole folder its name; where another process was faster, its folder is as good. Those before it go."""
         if not self._is_whole(final):
             discard(final)  # what is left of one
         try:
@@ -128,17 +140,16 @@ class Form:
         except OSError:
             if not self._is_whole(final):
                 raise
-        precision = final.name.partition("-")[0]
         for other in final.parent.iterdir():
-            if other.name.startswith(f"{precision}-") and other != final:
+            if other.name.startswith(prefix) and other != final:
                 discard(other)
             elif other.name.startswith(_MAKING) and _age(other) > _ABANDONED:
                 shutil.rmtree(other, ignore_errors=True)
         return final
 
 
-def fingerprint(folder: Path, makers: Sequence[str] = ()) -> str:
-    """SHA-256 of the weights, of what in the configuration decides how they are read, and of ``makers``."""
+def fingerprint(folder: Path) -> str:
+    """SHA-256 of the weights, and of what in the configuration decides how they are read."""
     config, file = read_config(folder), folder / WEIGHTS
     try:
         with file.open("rb") as stream:
@@ -147,7 +158,7 @@ def fingerprint(folder: Path, makers: Sequence[str] = ()) -> str:
         raise TfmError("the weights are missing", where=str(file), fix="Copy the model folder again.") from error
     except OSError as error:
         raise TfmError(f"cannot be read: {error.strerror or error}", where=str(file)) from error
-    meaning = [_VERSION, weights, config["family"], config["shape"], config["tokenizer_fingerprint"], *makers]
+    meaning = [_VERSION, weights, config["family"], config["shape"], config["tokenizer_fingerprint"]]
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
 

@@ -11,8 +11,8 @@ from safetensors.numpy import load_file, save_file
 pytest.importorskip("ctranslate2")
 
 from tests.unit.engines.models import SENTENCES, saved_model, trained_model
-from tfm_cli.engines.ctranslate2 import Unsuited
 from tfm_cli.engines.export import export_ctranslate2
+from tfm_cli.engines.store import Unsuited
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import WEIGHTS
 from tfm_cli.transformer.special import END

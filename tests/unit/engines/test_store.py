@@ -18,7 +18,7 @@ from tests.toys import sentences
 from tests.unit.engines.models import SENTENCES, saved_model, trained_model
 from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.engines import ctranslate2, proof, store
-from tfm_cli.engines.ctranslate2 import ABOUT, Unsuited
+from tfm_cli.engines.store import ABOUT, Unsuited
 from tfm_cli.errors import TfmError
 from tfm_cli.folder import CONFIG, WEIGHTS
 from tfm_cli.translator import Translator
@@ -263,7 +263,7 @@ def test_the_loser_of_a_race_takes_what_is_there(folder):
     final = store.FOR_CTRANSLATE2.kept(folder, "float32", ignore)
     fresh = final.with_name(".making-mine")
     shutil.copytree(final, fresh)
-    assert store.FOR_CTRANSLATE2._put_in_place(fresh, final) == final
+    assert store.FOR_CTRANSLATE2._put_in_place(fresh, final, "float32-") == final
     assert (final / ABOUT).is_file()
 
 
