@@ -84,6 +84,13 @@ def cpp_compiler() -> str:
     return os.environ.get("CXX") or {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
 
 
+def complaint(error: Exception) -> str:
+    """What Dynamo, Inductor or the compiler has to say, on one line: the compiler's own words where there are any."""
+    lines = str(error).strip().split("\n")
+    why = next((line.strip() for line in lines if "error:" in line), lines[0])
+    return f"{type(error).__name__}: {why}"
+
+
 def set_threads(count: int | None, processes: int = 1) -> int:
     """Set the CPU threads of torch to `thread_count` of the two. Returns them."""
     count = thread_count(count, processes)

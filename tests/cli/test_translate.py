@@ -231,60 +231,47 @@ def test_what_does_not_go_together_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
-    ("table", "words", "refused"),
+    ("is_typed", "table", "words", "refused"),
     [
-        ("workers = 2", [], False),
-        ("workers = 2\nbatch-size = 1", [], False),
-        ("workers = 2", ["--workers", "2"], True),
-        ("", ["--workers", "2"], True),
-        ("", ["--workers", "1"], False),
+        (True, "workers = 2", [], False),
+        (True, "workers = 2\nbatch-size = 1", [], False),
+        (True, "workers = 2", ["--workers", "2"], True),
+        (True, "", ["--workers", "2"], True),
+        (True, "", ["--workers", "1"], False),
+        (False, "workers = 2", ["--batch-size", "1"], False),
+        (False, "workers = 2\nbatch-size = 1", [], True),
+        (False, "batch-size = 1", ["--workers", "2"], True),
     ],
 )
-def test_at_a_terminal_only_typed_workers_are_refused(
+def test_lines_that_come_one_at_a_time_outdo_the_files_workers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    is_typed: bool,
     table: str,
     words: list[str],
     refused: bool,
 ) -> None:
+    """Where a person types them, or the command line asks for batches of one; workers typed with them are refused."""
+
     class Terminal(io.TextIOWrapper):
         def isatty(self) -> bool:
             return True
 
     monkeypatch.chdir(tmp_path)
     Path("tfm.toml").write_text(f"[translate]\n{table}\n")
-    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(text(SOURCES[:2]))))
+    Path("in").write_bytes(text(SOURCES[:2]))
+    if is_typed:
+        monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(text(SOURCES[:2]))))
+    else:
+        words = [*words, "--input", "in"]
     code = app.run(["translate", "--model", str(MODEL), "--device", "cpu", "--threads", "2", *words])
     captured = capsys.readouterr()
+    assert ("--workers: lines come one at a time" in captured.err) is refused
     if refused:
-        assert code == 2 and "--workers: lines come one at a time" in captured.err
+        assert code == 2
     else:
         assert (code, captured.out.encode()) == (0, text(ANSWERS[:2])), captured.err
-
-
-@pytest.mark.parametrize(
-    ("table", "words", "refused"),
-    [
-        ("workers = 2", ["--batch-size", "1"], False),
-        ("workers = 2\nbatch-size = 1", [], True),
-        ("batch-size = 1", ["--workers", "2"], True),
-    ],
-)
-def test_batches_of_one_line_typed_outdo_the_files_workers(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    table: str,
-    words: list[str],
-    refused: bool,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("tfm.toml").write_text(f"[translate]\n{table}\n")
-    Path("in").write_bytes(text(SOURCES[:1]))
-    words = ["--model", str(MODEL), "--device", "cpu", "--threads", "2", "--input", "in", *words]
-    assert app.run(["translate", *words]) == (2 if refused else 0)
-    assert ("lines come one at a time" in capsys.readouterr().err) is refused
 
 
 def test_a_translation_too_long_for_the_fast_engine_is_scored_by_torch(

@@ -10,7 +10,7 @@ import numpy as np
 from tfm_cli.data.dataset import DataFolder, replacing
 from tfm_cli.distill.monolingual import Monolingual
 from tfm_cli.distill.plan import Plan
-from tfm_cli.distill.shards import CUT, LONG, SHARD, WHOLE, Answer, Shards, chunks
+from tfm_cli.distill.shards import CUT, LONG, WHOLE, Answer, Shards, chunks
 from tfm_cli.distill.writing import DistillReport, write_rest, write_train
 from tfm_cli.errors import TfmError
 from tfm_cli.translator import Batching, Translator
@@ -52,7 +52,7 @@ def distill(
     shards = Shards(output, plan.fingerprint(data))
     report = DistillReport(pairs=len(data.train), originals=int(kept.sum()))
     wanted = np.flatnonzero(~kept)
-    batching = Batching(tokens=batch_tokens, buffer=SHARD, max_source=longest_read(data))
+    batching = Batching(tokens=batch_tokens, max_source=longest_read(data))
     began, total = time.perf_counter(), len(wanted) + len(more)
     for number, (begin, end) in enumerate(chunks(total)):
         if shards.read(number, end - begin) is not None:

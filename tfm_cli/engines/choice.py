@@ -15,6 +15,7 @@ ENGINES = ("torch", "ctranslate2")
 LEAST = (4, 8)  # the version of CTranslate2 that tfm was written for
 ABSENT = "the package ctranslate2 is not installed"
 INSTALL = "pip install -U 'tfm-cli[fast]'"
+_NO_CODE = "has kernels of its own, and generates no code"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def check_engine(engine: str, device: str, models: int, compile: bool = False) -
     if engine == "torch":
         return
     if compile:
-        raise TfmError("CTranslate2 has kernels of its own, and generates no code", where="compile", fix=fix)
+        raise TfmError(f"CTranslate2 {_NO_CODE}", where="compile", fix=fix)
     if models != 1:
         raise TfmError("CTranslate2 runs one model, not an ensemble", where="engine", fix=fix)
     if device not in ("auto", "cpu"):
@@ -105,7 +106,7 @@ def obstacle(wish: Wish) -> str | None:
     if family != "autoregressive":
         return f"writes from left to right, and this model is of the family {family}"
     if wish.compile:
-        return "has kernels of its own, and generates no code"
+        return _NO_CODE
     if wish.precision not in ("auto", *PRECISIONS):
         return f"computes in {' or '.join(PRECISIONS)} here, not in {wish.precision}"
     if reason := obstacle_to_search(wish.options, wish.prefixed):

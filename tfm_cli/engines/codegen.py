@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tfm_cli.device import cpp_compiler
+from tfm_cli.device import complaint, cpp_compiler
 from tfm_cli.engines.store import ABOUT, Form, Unsuited
 from tfm_cli.errors import TfmError
 from tfm_cli.model import load_model
@@ -145,10 +145,8 @@ def _generate(fresh: Path, folder: Path, precision: str) -> None:
     except OSError:
         raise
     except Exception as error:  # torch.export, Inductor and the compiler each have their own
-        lines = str(error).strip().split("\n")
-        why = next((line.strip() for line in lines if "error:" in line), lines[0])
         raise TfmError(
-            f"torch cannot generate code for it here ({type(error).__name__}: {why})",
+            f"torch cannot generate code for it here ({complaint(error)})",
             where=str(folder),
             fix=_WITHOUT.capitalize(),
         ) from error

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import torch
 
-from tfm_cli.device import cpp_compiler
+from tfm_cli.device import complaint, cpp_compiler
 from tfm_cli.errors import TfmError
 from tfm_cli.training.learner import Learner
 from tfm_cli.transformer import attention
@@ -32,9 +32,8 @@ def compile_family(learner: Learner, batch: Batch) -> None:
         learner.family.compile(dynamic=True)
         learner.rehearse(batch)
     except Exception as error:  # Dynamo, Inductor and the compiler each have their own
-        why = str(error).strip().split("\n")[0]
         raise TfmError(
-            f"torch cannot compile the model here ({type(error).__name__}: {why})",
+            f"torch cannot compile the model here ({complaint(error)})",
             where="--compile",
             fix="Train without it.",
         ) from error
