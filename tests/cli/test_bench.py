@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models of fresh weights, and a test set."""
     folder = tmp_path_factory.mktemp("bench")
     tokenizers = DataFolder.load(make_data(folder, reverse, pairs=40, valid=4)).tokenizers
-    for name in ("autoregressive", "maskpredict", "oneshot"):
+    for name in ("autoregressive", "ctc", "maskpredict", "oneshot"):
         torch.manual_seed(1)
         size = tokenizers.source.vocab_size
         save_model(folder / name, Model(build_family(name, TINY, size, size), name, tokenizers))
@@ -63,10 +63,24 @@ def test_a_row_a_model_and_beam_in_table_json_and_picture(folder: Path, capsys: 
     assert Path("b.svg").read_text().count("<circle") == 3
 
 
+def test_a_judge_gives_a_row_more_to_each_model_that_has_candidates(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = str(folder / "autoregressive")
+    more = ["--model", str(folder / "ctc"), "--beam", "1", "--ctc-beam", "4", "--rerank", judge, "--json", "b.json"]
+    assert bench(folder, *more) == 0
+    assert f"{folder}/maskpredict without a judge: there is one candidate" in capsys.readouterr().err
+    found = {each["name"].removeprefix(f"{folder}/"): each for each in json.loads(Path("b.json").read_text())["models"]}
+    assert list(found) == ["autoregressive beam 1", "maskpredict", "ctc ctc-beam 4", f"ctc ctc-beam 4 rerank {judge}"]
+    assert [found[name]["passes"] for name in list(found)[2:]] == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("words", "reference", "why"),
     [
         (["--paths", "viterbi"], "test.yy", "--paths: none of the models is of a family that obeys it (dag)"),
+        (["--rerank", "nowhere", "--length-beam", "2"], "test.yy", "nowhere: there is no such model folder"),
+        (["--rerank", "nowhere"], "test.yy", "--rerank: there is one candidate, nothing to choose from"),
         ([], "short.yy", "has 5 lines and "),
         (["--sentences", "3"], "fast.yy", "has 5 lines and "),  # line by line as far as they are taken
         (["--workers", "2"], "test.yy", "--workers: 2 workers cannot share 1 threads"),

@@ -60,9 +60,11 @@ def words(folder: Path, model: str, judge: str, *more: str) -> list[str]:
     return [*common, "--rerank", str(folder / judge), *more]
 
 
-@pytest.mark.parametrize("model", ["maskpredict", "predict"])
-def test_the_numbers_are_the_judges(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    more = ["--length-beam", "4", "--scores", "--format", "jsonl", "--input", str(folder / "test.xx")]
+@pytest.mark.parametrize(
+    ("model", "beam"), [("maskpredict", "--length-beam"), ("predict", "--length-beam"), ("ctc", "--ctc-beam")]
+)
+def test_the_numbers_are_the_judges(folder: Path, model: str, beam: str, capsys: pytest.CaptureFixture[str]) -> None:
+    more = [beam, "4", "--scores", "--format", "jsonl", "--input", str(folder / "test.xx")]
     assert app.run(["translate", *words(folder, model, "autoregressive", *more)]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["line"] for each in found] == [1, 2, 3, 4, 5]
@@ -83,11 +85,16 @@ def test_eval_takes_it_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("model", "judge", "more", "why"),
     [
-        ("ctc", "autoregressive", [], "--rerank: the model is ctc, which writes one candidate only"),
+        ("ctc", "autoregressive", [], "--rerank: there is one candidate, nothing to choose from. Add --ctc-beam"),
         ("dag", "autoregressive", [], "--rerank: the model is dag, which writes one candidate only"),
         ("autoregressive", "autoregressive", [], "--rerank: an autoregressive model ranks its hypotheses itself"),
         ("oneshot", "autoregressive", [], "--rerank: this model writes until END"),
-        ("predict", "autoregressive", [], "--rerank: there is one length"),
+        (
+            "predict",
+            "autoregressive",
+            [],
+            "--rerank: there is one candidate, nothing to choose from. Add --length-beam",
+        ),
         ("predict", "ctc", ["--length-beam", "3"], "a judge writes from left to right, and "),
         ("predict", "other", ["--length-beam", "3"], "other has another tokenizer than"),
         (
@@ -118,7 +125,7 @@ def project(table: str, *lines: str) -> None:
     Path("tfm.toml").write_text("\n".join([f"[{table}]", *lines, ""]), encoding="utf-8")
 
 
-@pytest.mark.parametrize("model", ["autoregressive", "ctc", "oneshot"])
+@pytest.mark.parametrize("model", ["autoregressive", "dag", "oneshot"])
 def test_what_translate_has_a_judge_for_is_no_error_in_eval_of_another_model(
     folder: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,10 +143,10 @@ def test_a_judge_in_the_commands_own_table_is_refused_there_and_can_be_unset(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project("eval", f'rerank = "{folder / "autoregressive"}"')
-    assert evaluated(folder, "ctc") == 2
+    assert evaluated(folder, "dag") == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: tfm.toml: [eval] rerank: the model is ctc") and '--rerank ""' in said
-    assert evaluated(folder, "ctc", "--rerank", "") == 0
+    assert said.startswith("error: tfm.toml: [eval] rerank: the model is dag") and '--rerank ""' in said
+    assert evaluated(folder, "dag", "--rerank", "") == 0
 
 
 def test_scoring_goes_past_a_judge_in_the_project_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +165,7 @@ def test_code_is_generated_for_the_writer_alone(monkeypatch: pytest.MonkeyPatch)
         return SimpleNamespace(engine=SimpleNamespace(workers=1), tokenizers=None)
 
     monkeypatch.setattr("tfm_cli.cli.rerank.open_translator", opened)
-    monkeypatch.setattr("tfm_cli.cli.rerank._trouble", lambda *given: None)
+    monkeypatch.setattr("tfm_cli.cli.rerank.obstacle_to_judge", lambda *given: None)
     settings = {MachineOptions: MachineOptions()}
     open_ranked(Wish(["writer"], None, compile=True), "judge", settings, Screen(quiet=True))  # type: ignore[arg-type]
     assert [(wish.folders, wish.compile) for wish in wishes] == [(["writer"], True), (["judge"], False)]

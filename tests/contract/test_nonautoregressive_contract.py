@@ -24,7 +24,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("oneshot", {"glancing": True}, {}),
     ("maskpredict", {}, {"iterations": 3, "length_beam": 2}),
     ("ctc", {}, {}),
-    ("ctc", {"glancing": True}, {}),
+    ("ctc", {"glancing": True}, {"ctc_beam": 4}),
     ("dag", {}, {}),
     ("dag", {"glancing": True}, {"paths": "greedy"}),
     ("dag", {}, {"paths": "viterbi"}),

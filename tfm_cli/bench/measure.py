@@ -34,13 +34,17 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True)
 class System:
-    """A model and how it decodes. ``alone`` translates one sentence at a time, ``together`` many, as `tfm translate` would."""
+    """A model and how it decodes. ``alone`` translates one sentence at a time, ``together`` many, as `tfm translate` would.
+
+    Where it ``is_judged`` another model reads its candidates, in one pass.
+    """
 
     name: str
     family: str
     options: Any
     alone: Opened
     together: Opened
+    is_judged: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,8 @@ class Figures:
         alone, together: with what single sentences were translated, and what batches.
         milliseconds: median time of a sentence in batches of one; ``milliseconds_p90`` is what nine of ten stay below.
         per_second: sentences a second at ``batch``, the size at which there are most; all sizes are in ``by_batch``.
-        passes: times that the decoder runs for one sentence, on average. For a left-to-right model the tokens of the translation
-            and its end; a beam search may look further before it is sure.
+        passes: times that the decoder runs for one sentence, on average, the judge's included. For a left-to-right model the
+            tokens of the translation and its end; a beam search may look further before it is sure.
         repeats: tokens in 1,000 that repeat the token before them.
         length_ratio: words of the translations over words of the references, as BLEU counts them.
     """
@@ -167,7 +171,7 @@ def _written(system: System, sources: Sequence[str]) -> tuple[list[Translation],
         written = list(_stream(system.alone, system, sources, 1))
     finally:
         hook.remove()
-    return written, count / sum(bool(each.source.strip()) for each in written)
+    return written, count / sum(bool(each.source.strip()) for each in written) + system.is_judged
 
 
 def _figures(system: System, taken: _Taken, references: Sequence[str], language: str | None) -> Figures:

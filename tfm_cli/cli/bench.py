@@ -10,6 +10,7 @@ from tfm_cli.autoregressive.options import DecodeOptions
 from tfm_cli.cli.init import guess_language
 from tfm_cli.cli.machine import CompileOptions, MachineOptions, is_compiled, open_set_up, torch_shares
 from tfm_cli.cli.render import Screen
+from tfm_cli.cli.rerank import judged, obstacle_to_judge
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
 from tfm_cli.families import obeyed_by, that_obey
@@ -40,6 +41,13 @@ class BenchOptions:
     beam: Sequence[int] = option(
         [1, 5], "Beam sizes of autoregressive models, each measured by itself.", minimum=1, maximum=1000
     )
+    rerank: str | None = option(
+        None,
+        "Autoregressive model that chooses among the candidates of --ctc-beam or --length-beam: a row more for each model "
+        "that has some.",
+        is_path=True,
+        metavar="FOLDER",
+    )
     source: str | None = option(None, "Text to translate.", is_path=True, metavar="FILE")
     reference: str | None = option(None, "Its right translation.", is_path=True, metavar="FILE")
     data: str = option(
@@ -63,6 +71,7 @@ def run(settings: Settings, screen: Screen) -> None:
     """Measure and show; the table on stdout."""
     options = settings[BenchOptions]
     searches = _searches(settings)
+    able = _with_candidates(searches, settings, screen)
     _check_outputs(options)
     name, sources, references, language = _test(settings)
     language = options.target_lang or read_config(Path(options.model[0]))["about"].get("target_language") or language
@@ -70,7 +79,7 @@ def run(settings: Settings, screen: Screen) -> None:
     from tfm_cli.bench.machine import sentence
     from tfm_cli.bench.measure import BATCHES, measure, steps
 
-    systems = [_open(folder, search, settings, screen) for folder, search in searches]
+    systems = _opened(searches, able, settings, screen)
     _tell_cuts(systems, sources, screen)
     about = describe([each.alone.setup for each in systems], [each.together.setup for each in systems])
     with screen.progress("Measuring", total=steps(len(systems), options.rounds), unit="steps") as meter:
@@ -141,6 +150,26 @@ def _test(settings: Settings) -> tuple[str, list[str], list[str], str | None]:
     return name, sources, references, language
 
 
+def _opened(searches: Sequence[tuple[str, Any]], able: set[str], settings: Settings, screen: Screen) -> "list[System]":
+    """A system for each search, and behind each of a model that is ``able`` to give candidates the same with their judge."""
+    from tfm_cli.engines.rerank import MEAN
+
+    ranker, systems = settings[BenchOptions].rerank, []
+    judge = _open(ranker, MEAN, settings, screen) if ranker else None
+    for folder, search in searches:
+        system = _open(folder, search, settings, screen)
+        systems.append(system)
+        if judge and folder in able:
+            name = f"{system.name} rerank {ranker}"
+            alone, together = _judged(system.alone, judge.alone), _judged(system.together, judge.together)
+            systems.append(replace(system, name=name, alone=alone, together=together, is_judged=True))
+    return systems
+
+
+def _judged(writer: "Opened", judge: "Opened") -> "Opened":
+    return writer._replace(translator=judged(writer.translator, judge.translator))
+
+
 def _open(folder: str, search: Any, settings: Settings, screen: Screen) -> "System":
     from tfm_cli.bench.measure import Opened, System
     from tfm_cli.engines.choice import Wish
@@ -157,6 +186,31 @@ def _open(folder: str, search: Any, settings: Settings, screen: Screen) -> "Syst
         told = {"beam": search.beam}
     name = " ".join([folder.rstrip("/"), *(f"{key.replace('_', '-')} {value}" for key, value in told.items())])
     return System(name, family, search, alone, together)
+
+
+def _with_candidates(searches: Sequence[tuple[str, Any]], settings: Settings, screen: Screen) -> set[str]:
+    """The models whose candidates ``--rerank`` judges; why another is not judged is said.
+
+    Raises:
+        TfmError: there is none.
+    """
+    ranker = settings[BenchOptions].rerank
+    if not ranker:
+        return set()
+    from tfm_cli.engines.choice import Wish
+
+    troubles = {}
+    for folder, search in searches:
+        if trouble := obstacle_to_judge(Wish([folder], search), ranker):
+            troubles[folder] = trouble
+    able = {folder for folder, _ in searches} - set(troubles)
+    if not able:
+        what, fix = list(troubles.values())[-1]
+        raise TfmError(what, where=settings.place("rerank"), fix=fix)
+    for folder, (what, _) in troubles.items():
+        if read_config(Path(folder))["family"] != "autoregressive":
+            screen.say(f"{folder} without a judge: {what}.")
+    return able
 
 
 def _shared(alone: "Opened", machine: MachineOptions) -> "Opened":

@@ -54,7 +54,7 @@ class EvalOptions:
     output: str | None = option(None, "Keep the translations in this file.", short="-o", is_path=True, group=FILES)
     rerank: str | None = option(
         None,
-        "Autoregressive model that chooses among the lengths of --length-beam, for oneshot and maskpredict.",
+        "Autoregressive model that chooses among the candidates of --ctc-beam or --length-beam.",
         is_path=True,
         metavar="FOLDER",
         group=FILES,

@@ -27,7 +27,7 @@ def open_ranked(
         TfmError: the model gives one candidate only, or the judge has another tokenizer or does not write from left to right.
     """
     machine = settings[MachineOptions]
-    if ranker and (trouble := _trouble(wish, ranker)):
+    if ranker and (trouble := obstacle_to_judge(wish, ranker)):
         origin, place, (what, fix) = settings.origin("rerank"), settings.place("rerank"), trouble
         if origin != "link":
             raise TfmError(what, where=place, fix=fix if origin != "file" else f'{fix} Or unset it by --rerank "".')
@@ -35,28 +35,37 @@ def open_ranked(
         ranker = None
     if not ranker:
         return open_translator(wish, machine, screen, one_by_one)
-    from tfm_cli.engines.rerank import MEAN, Reranked
-    from tfm_cli.translator import Translator
+    from tfm_cli.engines.rerank import MEAN
 
     writer = open_translator(wish, machine, screen, one_by_one)
     judge = open_translator(replace(wish, folders=[ranker], options=MEAN, compile=False), machine, screen, one_by_one)
+    return judged(writer, judge)
+
+
+def judged(writer: "Translator", judge: "Translator") -> "Translator":
+    """The one whose candidates the other chooses among."""
+    from tfm_cli.engines.rerank import Reranked
+    from tfm_cli.translator import Translator
+
     return Translator(Reranked(writer.engine, judge.engine), writer.tokenizers)
 
 
-def _trouble(wish: "Wish", ranker: str) -> tuple[str, str] | None:
+def obstacle_to_judge(wish: "Wish", ranker: str) -> tuple[str, str] | None:
     """Why this model cannot be judged by that one, and what to do; None where it can."""
     model = read_config(Path(wish.folders[0]))
     family = model["family"]
-    families = f"It is for the families {' and '.join(that_obey('length_beam'))}."
+    able = that_obey("every_candidate")
+    families = f"It is for the families {', '.join(able[:-1])} and {able[-1]}."
     if family == "autoregressive":
         return "an autoregressive model ranks its hypotheses itself", families
-    if "length_beam" not in family_entry(family).obeys:
+    if "every_candidate" not in family_entry(family).obeys:
         return f"the model is {family}, which writes one candidate only", families
-    if "length_beam" not in obeyed_by(family, model["settings"]):
+    if "every_candidate" not in obeyed_by(family, model["settings"]):
         fix = "Leave it out, or train with --length predict."
         return "this model writes until END, one candidate only", fix
-    if wish.options.length_beam == 1:
-        return "there is one length, nothing to choose from", "Add --length-beam 5."
+    if wish.options.width == 1:
+        beam = "--ctc-beam 10" if family == "ctc" else "--length-beam 5"
+        return "there is one candidate, nothing to choose from", f"Add {beam}."
     judge = read_config(Path(ranker))
     if judge["family"] != "autoregressive":
         what = f"a judge writes from left to right, and {ranker} is {judge['family']}"

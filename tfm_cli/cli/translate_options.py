@@ -32,7 +32,7 @@ class TranslateOptions:
     )
     rerank: str | None = option(
         None,
-        "Autoregressive model that chooses among the lengths of --length-beam, for oneshot and maskpredict.",
+        "Autoregressive model that chooses among the candidates of --ctc-beam or --length-beam.",
         is_path=True,
         metavar="FOLDER",
     )

@@ -1,7 +1,7 @@
 """An engine whose candidates another model judges: an autoregressive one reads each once and the likeliest wins.
 
-The length of a translation written all at once is the least sure thing about it. One pass of a model that knows how words
-follow each other tells which of several lengths reads best (Gu et al. 2018, section 4, noisy parallel decoding).
+What is written all at once knows little of how its words follow each other. One pass of a model that does tells which of
+several candidates, of different lengths or from a beam, reads best (Gu et al. 2018, section 4, noisy parallel decoding).
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ MEAN = DecodeOptions(beam=1, length_penalty=1.0)  # the score of a translation i
 
 
 class Reranked:
-    """``engine`` writes candidates of several lengths, ``ranker`` scores them; the numbers of what is chosen are the ranker's.
+    """``engine`` writes several candidates, ``ranker`` scores them; the numbers of what is chosen are the ranker's.
 
     Both have one and the same tokenizers.
     """
@@ -26,11 +26,16 @@ class Reranked:
         self.workers = min(engine.workers, ranker.workers)
 
     @property
+    def family(self) -> Any:
+        """The writer's, where its engine has one."""
+        return self.engine.family  # type: ignore[attr-defined]
+
+    @property
     def default_options(self) -> Any:
         return self.engine.default_options
 
     def decode(self, batch: Sentences, options: Any, with_scores: bool = True) -> list[list[Hypothesis]]:
-        written = self.engine.decode(batch, replace(options, every_length=True), False)
+        written = self.engine.decode(batch, replace(options, every_candidate=True), False)
         # Two lengths that are cut to one cap give the same translation twice.
         candidates = [list(dict.fromkeys(tuple(each.tokens) for each in found)) for found in written]
         sources = [source for source, found in zip(batch.sources, candidates, strict=True) for _ in found]

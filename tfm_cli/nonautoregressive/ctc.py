@@ -12,9 +12,10 @@ from tfm_cli.nonautoregressive.family import NEVER, SPECIALS, NonAutoregressive,
 from tfm_cli.nonautoregressive.glancing import Glancing, choose, errs, first_look, revealed
 from tfm_cli.nonautoregressive.lattice import collapse, ctc_align, ctc_sum, needed_slots, owners
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
+from tfm_cli.nonautoregressive.prefixes import likeliest_sentences
 from tfm_cli.nonautoregressive.projection import given_log_probs, needed_logits, path_loss
 from tfm_cli.nonautoregressive.slots import blank_row, on_grid, or_impossible, slot_counts, slot_states
-from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport
+from tfm_cli.transformer.batch import Batch, Hypothesis, LossReport, pad
 from tfm_cli.transformer.network import Memory, Transformer
 from tfm_cli.transformer.special import BLANK, PAD
 
@@ -84,9 +85,14 @@ class Ctc(NonAutoregressive):
     def written(
         self, source: Tensor, memory: Memory, options: NonAutoregressiveDecodeOptions
     ) -> list[list[Hypothesis]]:
-        """The best single path, collapsed; where it says nothing of a source that says something, the best that has a word."""
+        """The best single path, collapsed, or with a ``ctc_beam`` the likeliest sentence of `prefixes`.
+
+        Where that says nothing of a source that says something, it is the best that has a word.
+        """
         ids, real = blank_row(slot_counts(memory, self.upsample))
         states = slot_states(self.network, memory, ids, real)
+        if options.ctc_beam > 1:
+            return self._searched(source, states, real, options)
         said, terms = self.write(states, real, UNSAID)
         silent = real & (~collapse(said).any(1) & (token_counts(source) > 0))[:, None]
         if bool(silent.any()):
@@ -97,18 +103,64 @@ class Ctc(NonAutoregressive):
             said[row, slot], terms[row, slot] = words[row, slot], word_terms[row, slot]
         return [[found] for found in read(said, terms)]
 
+    def _searched(
+        self, source: Tensor, states: Tensor, real: Tensor, options: NonAutoregressiveDecodeOptions
+    ) -> list[list[Hypothesis]]:
+        """The likeliest sentence, or every one of the beam, likeliest first; their numbers are those of their best paths."""
+        words, log_probs, blank = likely_words(self.network, states, real, options.ctc_beam)
+        found = likeliest_sentences(words, log_probs, blank, options.ctc_beam)
+        chosen = []
+        for each, speaks in zip(found, (token_counts(source) > 0).tolist(), strict=True):
+            rows = [tokens for tokens, _ in each if tokens or not speaks]
+            chosen.append(rows[: options.n_best])
+        width = max(map(len, chosen))
+        target = pad([row for rows in chosen for row in (*rows, *[[]] * (width - len(rows)))]).to(real.device)
+        scored = self._by_best_path(states, real, target.unflatten(0, (len(chosen), width)))
+        return [each[: len(rows)] for each, rows in zip(scored, chosen, strict=True)]
+
     @torch.inference_mode()
     def score(self, batch: Batch, options: NonAutoregressiveDecodeOptions | None = None) -> list[Hypothesis]:
         """By the best path that says the translation. One that needs more slots than there are has no probability."""
         memory, target = self.network.encode(batch.source), without_end(batch.target)
         ids, real = blank_row(slot_counts(memory, self.upsample))
-        states, slots = slot_states(self.network, memory, ids, real), real.sum(1)
-        log_probs = given_log_probs(self.network, states, real, with_blank(target))
+        states = slot_states(self.network, memory, ids, real)
+        return [found for (found,) in self._by_best_path(states, real, target[:, None])]
+
+    def _by_best_path(self, states: Tensor, real: Tensor, target: Tensor) -> list[list[Hypothesis]]:
+        """`score` of targets [B, W, T], W of them for each row of slots."""
+        several, length = target.shape[1:]
+        log_probs = given_log_probs(self.network, states, real, with_blank(target.flatten(1)))
+        own = log_probs[..., 1:].unflatten(2, (several, length)).transpose(1, 2)
+        blank = log_probs[:, None, :, :1].expand(-1, several, -1, -1)
+        log_probs = torch.cat((blank, own), 3).flatten(0, 1)
+        target, real = target.flatten(0, 1), real.repeat_interleave(several, 0)
+        slots = real.sum(1)
         aligned = ctc_align(log_probs, target, slots)
         column = torch.where(aligned == BLANK, 0, 1 + owners(aligned, collapse(aligned)))
-        terms = log_probs.gather(2, column.clamp(max=target.shape[1])[..., None])[..., 0]
-        found = read(aligned, terms.masked_fill(~real, 0))
-        return or_impossible(found, target, needed_slots(target) <= slots)
+        terms = log_probs.gather(2, column.clamp(max=length)[..., None])[..., 0]
+        found = or_impossible(read(aligned, terms.masked_fill(~real, 0)), target, needed_slots(target) <= slots)
+        return [found[begin : begin + several] for begin in range(0, len(found), several)]
+
+
+def likely_words(
+    network: Transformer, states: Tensor, real: Tensor, count: int, chunk: int = 512
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What each of the ``real`` [B, L] slots may say, from states [N, D] there, as `likeliest_sentences` takes it.
+
+    The ``count`` likeliest words [B, L, K], their log-probabilities, and the blank's [B, L]. ``chunk`` positions' logits exist
+    at a time.
+    """
+    found = []
+    for here in states.split(chunk):
+        likely = network.logits(here).float().log_softmax(-1)
+        blank = likely[:, BLANK].clone()
+        likely[:, list(SPECIALS)] = NEVER
+        found.append((*likely.topk(min(count, likely.shape[1])), blank))
+    terms, ids, blanks = (torch.cat(each) for each in zip(*found, strict=True))
+    words = ids.new_full((*real.shape, ids.shape[1]), PAD)
+    log_probs, blank = terms.new_full(words.shape, NEVER), terms.new_zeros(real.shape)
+    words[real], log_probs[real], blank[real] = ids, terms, blanks
+    return words, log_probs, blank
 
 
 def with_blank(target: Tensor) -> Tensor:

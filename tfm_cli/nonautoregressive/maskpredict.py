@@ -55,7 +55,7 @@ class MaskPredict(NonAutoregressive):
         size, lengths = token_counts(source), self.classifier(memory)
         tried = candidates(lengths, size, options.length_scale, options.length_beam, self.cap)
         ids, terms = self._passes(repeated(memory, options.length_beam), tried.flatten(), options.iterations)
-        return surest(ids, terms, tried, lengths, size, options.every_length)
+        return surest(ids, terms, tried, lengths, size, options.every_candidate)
 
     def _passes(self, memory: Memory, length: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
         """Rows of ``length`` [B] tokens, written in ``iterations`` passes: ids and log-probabilities [B, T]."""

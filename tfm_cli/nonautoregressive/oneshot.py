@@ -123,7 +123,7 @@ class OneShot(NonAutoregressive):
         tried = candidates(lengths, size, options.length_scale, options.length_beam, self.cap)
         real = rows(tried.flatten())
         states = self.states_of_row(BEGIN, repeated(memory, options.length_beam), real)
-        return surest(*self.write(states, real, SPECIALS), tried, lengths, size, options.every_length)
+        return surest(*self.write(states, real, SPECIALS), tried, lengths, size, options.every_candidate)
 
     def check(self, options: NonAutoregressiveDecodeOptions, prefix: list[list[int]] | None) -> None:
         super().check(options, prefix)

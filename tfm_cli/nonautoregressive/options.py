@@ -91,8 +91,15 @@ class NonAutoregressiveDecodeOptions:
         choices=("lookahead", "greedy", "viterbi"),
         group=GROUP,
     )
-    # For callers that choose among the lengths by other means; no option of a command.
-    every_length: bool = False
+    ctc_beam: int = option(
+        1,
+        "ctc: beginnings of the translation kept from slot to slot, each summed over its paths; 1 reads the best path.",
+        minimum=1,
+        maximum=100,
+        group=GROUP,
+    )
+    # For callers that choose among the candidates by other means; no option of a command.
+    every_candidate: bool = False
 
     def __post_init__(self) -> None:
         check(self)
@@ -100,21 +107,21 @@ class NonAutoregressiveDecodeOptions:
     @property
     def n_best(self) -> int:
         """Translations of one sentence."""
-        return self.length_beam if self.every_length else 1
+        return self.width if self.every_candidate else 1
 
     @property
     def width(self) -> int:
         """Candidates written side by side for one sentence."""
-        return self.length_beam
+        return max(self.length_beam, self.ctc_beam)
 
 
 _GLANCING = frozenset({"glancing", "glancing_start", "glancing_end"})
-OF_PREDICTED_LENGTH = frozenset({"length_scale", "length_beam", "every_length"})
+OF_PREDICTED_LENGTH = frozenset({"length_scale", "length_beam", "every_candidate"})
 _LENGTH = frozenset({"cap", "length_weight"}) | OF_PREDICTED_LENGTH
 # Which family obeys what, here and of label smoothing; any other option that the user gives is refused.
 OBEYS: Mapping[str, frozenset[str]] = {
     "oneshot": frozenset({"label_smoothing", "length", "tail_weight"}) | _LENGTH | _GLANCING,
-    "ctc": frozenset({"upsample"}) | _GLANCING,
+    "ctc": frozenset({"upsample", "ctc_beam", "every_candidate"}) | _GLANCING,
     "dag": frozenset({"vertices", "paths", "length_scale"}) | _GLANCING,
     "maskpredict": frozenset({"label_smoothing", "iterations"}) | _LENGTH,
 }

@@ -26,17 +26,22 @@ def engine(name: str, **settings: Any) -> TorchEngine:
     return TorchEngine(family)
 
 
-WRITERS = [("oneshot", {"length": "predict"}), ("maskpredict", {})]
+WRITERS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+    ("oneshot", {"length": "predict"}, {"length_beam": 5}),
+    ("maskpredict", {}, {"length_beam": 4}),
+    ("ctc", {}, {"ctc_beam": 6}),
+]
+every_writer = pytest.mark.parametrize(("name", "settings", "beam"), WRITERS)
 
 
-@pytest.mark.parametrize(("name", "settings"), WRITERS)
-def test_the_likeliest_of_all_lengths_is_chosen(name: str, settings: dict[str, Any]) -> None:
+@every_writer
+def test_the_likeliest_of_all_candidates_is_chosen(name: str, settings: dict[str, Any], beam: dict[str, int]) -> None:
     writer, judge = engine(name, **settings), engine("autoregressive")
-    options = NonAutoregressiveDecodeOptions(length_beam=5)
+    options = NonAutoregressiveDecodeOptions(**beam)
     found = Reranked(writer, judge).decode(Sentences(SOURCES, None, [1, 2, 3]), options)
     for source, answers in zip(SOURCES, found, strict=True):
         candidates = []
-        every = NonAutoregressiveDecodeOptions(length_beam=5, every_length=True)
+        every = NonAutoregressiveDecodeOptions(**beam, every_candidate=True)
         for each in writer.decode(Sentences([source], None, [1]), every)[0]:
             scored = judge.score(Sentences([source], [[*each.tokens, END]], [1]), DecodeOptions())[0]
             candidates.append((scored.log_prob / (len(each.tokens) + 1), each.tokens))
@@ -46,10 +51,16 @@ def test_the_likeliest_of_all_lengths_is_chosen(name: str, settings: dict[str, A
         assert answers[0].score == pytest.approx(best, abs=1e-5)
 
 
-@pytest.mark.parametrize(("name", "settings"), WRITERS)
-def test_every_length_begins_with_the_one_that_is_given_without_a_judge(name: str, settings: dict[str, Any]) -> None:
+@every_writer
+def test_every_candidate_begins_with_the_one_that_is_given_without_a_judge(
+    name: str, settings: dict[str, Any], beam: dict[str, int]
+) -> None:
     writer, batch = engine(name, **settings), Sentences(SOURCES, None, [1, 2, 3])
-    one = writer.decode(batch, NonAutoregressiveDecodeOptions(length_beam=4))
-    every = writer.decode(batch, NonAutoregressiveDecodeOptions(length_beam=4, every_length=True))
-    assert [len(found) for found in every] == [4, 4, 4]
-    assert [found[0] for found in every] == [found[0] for found in one]
+    one = writer.decode(batch, NonAutoregressiveDecodeOptions(**beam))
+    every = writer.decode(batch, NonAutoregressiveDecodeOptions(**beam, every_candidate=True))
+    (width,) = beam.values()
+    # A CTC's beam can end in silence too, which is no candidate.
+    assert all(width - 1 <= len(found) <= width for found in every)
+    for (found,), (first, *_) in zip(one, every, strict=True):
+        assert found.tokens == first.tokens
+        assert found.token_log_probs == pytest.approx(first.token_log_probs, abs=1e-5)

@@ -87,6 +87,31 @@ def test_a_translation_is_its_slots_collapsed_and_scores_as_it_was_written():
         assert scored.score == pytest.approx(written.score, abs=1e-4)
 
 
+def test_a_beam_finds_what_is_likelier_in_sum_and_gives_the_numbers_of_its_best_path():
+    family, batch = made().eval(), Batch.of(SOURCES, SOURCES)
+    memory = family.network.encode(batch.source)
+    ids, real = blank_row(slot_counts(memory, 2))
+    log_probs = family.network.logits(slot_states(family.network, memory, ids, real)).log_softmax(-1)
+    slots = log_probs.split(real.sum(1).tolist())
+
+    def sums(found):
+        """Each sentence's log-likelihood over all of its paths."""
+        losses = []
+        for terms, each in zip(slots, found, strict=True):
+            sizes = torch.tensor(len(terms)), torch.tensor(len(each.tokens))
+            losses.append(F.ctc_loss(terms, torch.tensor(each.tokens), *sizes, blank=BLANK, reduction="sum"))
+        return [-loss.item() for loss in losses]
+
+    best_path = [each[0] for each in family.decode(batch.source, NonAutoregressiveDecodeOptions())]
+    searched = [each[0] for each in family.decode(batch.source, NonAutoregressiveDecodeOptions(ctc_beam=15))]
+    assert all(a >= b for a, b in zip(sums(searched), sums(best_path), strict=True))
+    assert sums(searched) != sums(best_path)
+    again = family.score(Batch.of(SOURCES, [[*each.tokens, END] for each in searched]))
+    for written, scored in zip(searched, again, strict=True):
+        assert scored.tokens == written.tokens
+        assert scored.token_log_probs == pytest.approx(written.token_log_probs, abs=1e-4)
+
+
 def test_what_does_not_fit_has_no_probability():
     scored = made(upsample=1).eval().score(Batch.of(SOURCES, TARGETS))
     assert [each.log_prob > float("-inf") for each in scored] == [True, False, True]
@@ -142,7 +167,10 @@ def test_a_source_that_says_something_is_never_translated_by_nothing():
     family, options = made().eval(), NonAutoregressiveDecodeOptions()
     with torch.no_grad():
         family.network.decoder.norm.bias += 50 * family.network.target_embedding.weight[BLANK]
-    found = [each[0] for each in family.decode(Batch.of([*SOURCES, [END]], [*TARGETS, [END]]).source, options)]
+    sources = Batch.of([*SOURCES, [END]], [*TARGETS, [END]]).source
+    searched = family.decode(sources, NonAutoregressiveDecodeOptions(ctc_beam=3, every_candidate=True))
+    assert [min(len(each.tokens) for each in rows) for rows in searched] == [1, 1, 1, 0]
+    found = [each[0] for each in family.decode(sources, options)]
     assert [len(each.tokens) for each in found] == [1, 1, 1, 0]
     assert all(each.score < 0 and each.score == each.log_prob / len(each.token_log_probs) for each in found[:3])
 
