@@ -13,9 +13,12 @@ tfm preprocess --source $base/train.en.gz --target $base/train.de.gz --valid-sou
     --tokenizer $base/tokenizer --source-lang en --target-lang de --output work/data-reverse
 [ -f work/reverse/config.json ] ||
     tfm train --config ../multi30k/tfm.toml --data work/data-reverse --output work/reverse $longer
-[ -f work/more.de ] || gzip -dc $base/train.en.gz |
-    tfm translate --model work/reverse --sample --top-p 0.9 --precision bfloat16 --output work/more.de
+for seed in 1 2; do
+    [ -f work/more-$seed.de ] || gzip -dc $base/train.en.gz | tfm translate --model work/reverse --sample --top-p 0.9 --seed $seed \
+        --precision bfloat16 --output work/more-$seed.de
+done
 tfm distill
 tfm train --overwrite
 tfm eval --output work/test.hyp.en
-tfm bench --model work/teacher work/ctc --data $base/data
+tfm eval --ctc-beam 10 --rerank work/teacher
+tfm bench --model work/teacher work/ctc --data $base/data --ctc-beam 10 --rerank work/teacher

@@ -17,4 +17,5 @@ tfm distill --model work/teacher --data work/data --output work/data-kd --precis
 tfm train --data work/data-kd --init-from work/teacher --output work/ctc --family ctc --glancing --max-minutes 90 \
     --learning-rate 4e-3 --warmup-steps 50 --overwrite
 tfm eval --model work/ctc --output work/test.hyp.en
-tfm bench --model work/teacher work/ctc --data work/data
+tfm eval --model work/ctc --ctc-beam 10 --rerank work/teacher
+tfm bench --model work/teacher work/ctc --data work/data --ctc-beam 10 --rerank work/teacher

@@ -45,8 +45,19 @@ def test_an_example_takes_a_folder_named_from_where_one_is(name: str, tmp_path: 
 
 
 STUDENTS = {
-    "multi30k-ctc": ("train", "preprocess", "train", "translate", "distill", "train", "eval", "bench"),
-    "tatoeba-de-en": ("train-tokenizer", "preprocess", "train", "distill", "train", "eval", "bench"),
+    "multi30k-ctc": (
+        "train",
+        "preprocess",
+        "train",
+        "translate",
+        "translate",
+        "distill",
+        "train",
+        "eval",
+        "eval",
+        "bench",
+    ),
+    "tatoeba-de-en": ("train-tokenizer", "preprocess", "train", "distill", "train", "eval", "eval", "bench"),
 }
 
 
