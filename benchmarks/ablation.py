@@ -27,7 +27,18 @@ VARIANTS: dict[str, list[str]] = {
     "updates of 4,096 tokens": ["--batch-tokens", "4096"],
     "deep encoder, shallow decoder": ["--encoder-layers", "5", "--decoder-layers", "1"],
     "source embedding of its own": ["--tie", "decoder"],
+    "two vocabularies": ["--data", "work/data-two", "--tie", "decoder"],
     "rotary positions": ["--positions", "rotary"],
+    "width 128, 4+4 layers": [
+        *("--dim", "128", "--ffn-dim", "512", "--heads", "4", "--encoder-layers", "4", "--decoder-layers", "4"),
+    ],
+}
+# What a variant needs before it can be trained.
+BEFORE: dict[str, list[list[str]]] = {
+    "two vocabularies": [
+        ["train-tokenizer", "--separate", "--output", "work/tokenizer-two"],
+        ["preprocess", "--tokenizer", "work/tokenizer-two", "--output", "work/data-two"],
+    ],
 }
 
 
@@ -56,6 +67,8 @@ def main() -> None:
         end = ["--max-epochs", str(arguments.epochs)]
     for number, name in enumerate(arguments.only):
         run = f"run{number}"
+        for words in BEFORE.get(name, []):
+            tfm(work, *words)
         tfm(work, "train", "--output", run, *end, *VARIANTS[name])
         files = ["--source", str(valid[0].resolve()), "--reference", str(valid[1].resolve())]
         scores = json.loads(tfm(work, "eval", "--model", run, *files, "--bleu", "--chrf", "--json"))

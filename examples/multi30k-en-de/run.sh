@@ -1,0 +1,44 @@
+#!/bin/sh
+# Multi30k, English to German, with back-translation; an hour on two CPU cores. sh examples/multi30k-en-de/run.sh [FOLDER]
+# FOLDER is as for ../multi30k/run.sh.
+# Each training can be interrupted; delete what is half done in work/, or finish it by hand with `tfm train --resume`.
+set -eu
+folder=${1:+$(cd "$1" && pwd)}
+cd "$(dirname "$0")"
+sh ../../setup-venv.sh
+PATH=$(cd ../.. && pwd)/.venv/bin:$PATH
+mkdir -p work
+lower='import sys; sys.stdout.buffer.writelines(line.decode().lower().encode() for line in sys.stdin.buffer)'
+for name in train val test_2016_flickr; do
+    for language in de en; do
+        file=$name.$language
+        [ -f "work/$file" ] && continue
+        if [ -n "$folder" ]; then
+            gzip -dc "$folder/$file.gz" > "work/$file.cased"
+        else
+            curl -fL "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/$file.gz" | gzip -dc > "work/$file.cased"
+        fi
+        python -c "$lower" < "work/$file.cased" > "work/$file.part"
+        mv "work/$file.part" "work/$file"
+    done
+done
+tfm train-tokenizer
+# From German to English, in eight minutes.
+[ -f work/data-reverse/data.json ] ||
+    tfm preprocess --source work/train.de --target work/train.en --valid-source work/val.de --valid-target work/val.en \
+        --test-source work/test_2016_flickr.de --test-target work/test_2016_flickr.en --source-lang de --target-lang en \
+        --output work/data-reverse
+[ -f work/reverse/config.json ] ||
+    tfm train --data work/data-reverse --output work/reverse --dim 256 --ffn-dim 1024 --encoder-layers 3 --decoder-layers 3 \
+        --max-minutes 8 --warmup-steps 100 --dropout 0.15 --ema 0.998 --valid-every 600
+# Other English for the same German: each of its lines three times, drawn at random.
+for seed in 1 2 3; do
+    [ -f work/sampled-$seed.en ] ||
+        tfm translate --model work/reverse --sample --top-p 0.9 --seed $seed --precision bfloat16 \
+            --input work/train.de --output work/sampled-$seed.en
+done
+cat work/train.en work/sampled-1.en work/sampled-2.en work/sampled-3.en > work/mixed.en
+cat work/train.de work/train.de work/train.de work/train.de > work/mixed.de
+tfm preprocess
+[ -f work/run/config.json ] || tfm train
+tfm eval --output work/test.hyp.de
