@@ -45,12 +45,20 @@ RECIPES = (
         "a few thousand pairs are learnt by heart by a larger network",
     ),
     Recipe(
+        50_000,
+        8_000,
+        "mini",
+        {"dropout": 0.3, "batch_tokens": 2048, "learning_rate": 5e-3, "warmup_steps": 150},
+        {"learning_rate": 2e-3, "warmup_steps": 300},
+        "some ten thousand pairs teach a narrow network more, and strong dropout keeps it from learning them by heart",
+    ),
+    Recipe(
         100_000,
         8_000,
         "small",
-        {"dropout": 0.3, "batch_tokens": 1536, "learning_rate": 5e-3, "warmup_steps": 100},
+        {"dropout": 0.3, "batch_tokens": 2048, "learning_rate": 5e-3, "warmup_steps": 150},
         {"learning_rate": 2e-3, "warmup_steps": 300},
-        "some ten thousand pairs want many small updates, and strong dropout against learning by heart",
+        "more pairs fill a wider network, which still needs strong dropout",
     ),
     Recipe(
         1_000_000,

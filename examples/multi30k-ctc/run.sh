@@ -7,7 +7,7 @@ sh "$(dirname "$0")/../multi30k/run.sh" "$@"
 cd "$(dirname "$0")"
 PATH=$(cd ../.. && pwd)/.venv/bin:$PATH
 base=../multi30k/work
-longer="--max-minutes 60 --dropout 0.3 --ema 0.999 --valid-every 0"
+longer="--preset small --max-minutes 60 --dropout 0.3 --ema 0.999 --valid-every 0"
 [ -f work/teacher/config.json ] || tfm train --config ../multi30k/tfm.toml --output work/teacher $longer
 tfm preprocess --source $base/train.en.gz --target $base/train.de.gz --valid-source $base/val.en.gz --valid-target $base/val.de.gz \
     --tokenizer $base/tokenizer --source-lang en --target-lang de --output work/data-reverse

@@ -29,7 +29,7 @@ tfm train-tokenizer
         --test-source work/test_2016_flickr.de --test-target work/test_2016_flickr.en --source-lang de --target-lang en \
         --output work/data-reverse
 [ -f work/reverse/config.json ] ||
-    tfm train --data work/data-reverse --output work/reverse --dim 256 --ffn-dim 1024 --encoder-layers 3 --decoder-layers 3 \
+    tfm train --data work/data-reverse --output work/reverse --preset small \
         --max-minutes 8 --warmup-steps 100 --dropout 0.15 --ema 0.998 --valid-every 600
 # Other English for the same German: each of its lines three times, drawn at random.
 for seed in 1 2 3; do

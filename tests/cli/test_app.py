@@ -101,7 +101,7 @@ def test_python_dash_m_is_the_same_command():
         (["train", "--heads", "x"], "error: --heads: a whole number is needed, not 'x'."),
         (
             ["train", "--preset", "tiy"],
-            "error: --preset: 'tiy' is not one of auto, tiny, small, base, big. Did you mean tiny?",
+            "error: --preset: 'tiy' is not one of auto, tiny, mini, small, base, big. Did you mean tiny?",
         ),
         (["train", "--dropout", "-1"], "error: --dropout: -1.0 is below the smallest value allowed, 0."),
         (["train", "--config", "gone.toml"], "error: gone.toml: cannot read it: No such file or directory."),

@@ -16,7 +16,7 @@ LIMITS = {"max_minutes": None, "max_steps": None, "max_epochs": None}
 def test_more_pairs_get_a_larger_network_and_vocabulary_and_less_dropout():
     for small, large in pairwise(RECIPES):
         assert small.below < large.below
-        assert small.vocabulary < large.vocabulary
+        assert small.vocabulary <= large.vocabulary
         assert PRESETS[small.size]["dim"] <= PRESETS[large.size]["dim"]
         assert small.learning["dropout"] >= large.learning["dropout"]
         assert small.learning["batch_tokens"] <= large.learning["batch_tokens"]
@@ -39,7 +39,7 @@ def test_a_vocabulary_has_room_for_every_character():
 
 
 def test_adam_alone_learns_at_rates_of_its_own():
-    for pairs in (1, 20_000, 200_000, 10**9):
+    for pairs in (1, 20_000, 60_000, 200_000, 10**9):
         adam, muon = (recipe(pairs, name).values for name in ("adam", "muon"))
         assert adam.keys() == muon.keys()
         assert adam["learning_rate"] < muon["learning_rate"]
@@ -53,7 +53,7 @@ def test_a_named_preset_without_data_is_a_shape_and_no_more():
 
 @pytest.mark.parametrize("optimizer", ["muon", "adam"])
 @pytest.mark.parametrize("size", PRESETS)
-@pytest.mark.parametrize("pairs", [1, 20_000, 200_000, 10**9])
+@pytest.mark.parametrize("pairs", [1, 20_000, 60_000, 200_000, 10**9])
 def test_a_named_network_learns_by_the_pairs_at_a_rate_that_it_bears(pairs: int, size: str, optimizer: str):
     by_pairs, named = recipe(pairs, optimizer), recipe(pairs, optimizer, size)
     assert named.values.items() >= PRESETS[size].items()

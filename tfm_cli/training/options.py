@@ -18,7 +18,7 @@ class RunOptions:
         AUTO,
         "Network size, or auto, by the number of training pairs. Dropout, batches, rate and schedule fit the network, the pairs "
         "and the run's limit; single options override each.",
-        choices=(AUTO, "tiny", "small", "base", "big"),
+        choices=(AUTO, "tiny", "mini", "small", "base", "big"),
         group=RUN,
     )
     family: str = option(

@@ -53,6 +53,7 @@ class Shape:
 
 PRESETS: dict[str, dict[str, int | float]] = {
     "tiny": {"dim": 128, "ffn_dim": 512, "heads": 4, "encoder_layers": 2, "decoder_layers": 2},
+    "mini": {"dim": 128, "ffn_dim": 512, "heads": 4, "encoder_layers": 4, "decoder_layers": 4},
     "small": {"dim": 256, "ffn_dim": 1024, "heads": 4, "encoder_layers": 3, "decoder_layers": 3},
     "base": {"dim": 512, "ffn_dim": 2048, "heads": 8, "encoder_layers": 6, "decoder_layers": 6},
     "big": {"dim": 1024, "ffn_dim": 4096, "heads": 16, "encoder_layers": 6, "decoder_layers": 6, "dropout": 0.3},
