@@ -29,9 +29,7 @@ VARIANTS: dict[str, list[str]] = {
     "source embedding of its own": ["--tie", "decoder"],
     "two vocabularies": ["--data", "work/data-two", "--tie", "decoder"],
     "rotary positions": ["--positions", "rotary"],
-    "width 128, 4+4 layers": [
-        *("--dim", "128", "--ffn-dim", "512", "--heads", "4", "--encoder-layers", "4", "--decoder-layers", "4"),
-    ],
+    "width 256, 3+3 layers": ["--preset", "small"],
 }
 # What a variant needs before it can be trained.
 BEFORE: dict[str, list[list[str]]] = {

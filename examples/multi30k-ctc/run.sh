@@ -1,6 +1,6 @@
 #!/bin/sh
 # Multi30k, German to English, all words at once; four hours on two CPU cores. sh examples/multi30k-ctc/run.sh [FOLDER]
-# FOLDER is as for ../multi30k/run.sh, which comes first: its ten minutes place the files and encode the pairs.
+# FOLDER is as for ../multi30k/place.sh; ../multi30k/run.sh comes first: its ten minutes place the files and encode the pairs.
 # Each training can be interrupted; delete what is half done in work/, or finish it by hand with `tfm train --resume`.
 set -eu
 sh "$(dirname "$0")/../multi30k/run.sh" "$@"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Multi30k, English to German, with back-translation; an hour on two CPU cores. sh examples/multi30k-en-de/run.sh [FOLDER]
-# FOLDER is as for ../multi30k/run.sh.
+# FOLDER is as for ../multi30k/place.sh.
 # Each training can be interrupted; delete what is half done in work/, or finish it by hand with `tfm train --resume`.
 set -eu
-folder=${1:+$(cd "$1" && pwd)}
+sh "$(dirname "$0")/../multi30k/place.sh" "$@"
 cd "$(dirname "$0")"
 sh ../../setup-venv.sh
 PATH=$(cd ../.. && pwd)/.venv/bin:$PATH
@@ -11,15 +11,7 @@ mkdir -p work
 lower='import sys; sys.stdout.buffer.writelines(line.decode().lower().encode() for line in sys.stdin.buffer)'
 for name in train val test_2016_flickr; do
     for language in de en; do
-        file=$name.$language
-        [ -f "work/$file" ] && continue
-        if [ -n "$folder" ]; then
-            gzip -dc "$folder/$file.gz" > "work/$file.cased"
-        else
-            curl -fL "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/$file.gz" | gzip -dc > "work/$file.cased"
-        fi
-        python -c "$lower" < "work/$file.cased" > "work/$file.part"
-        mv "work/$file.part" "work/$file"
+        gzip -dc ../multi30k/work/$name.$language.gz | python -c "$lower" > work/$name.$language
     done
 done
 tfm train-tokenizer

@@ -57,7 +57,8 @@ def test_an_example_of_several_models_goes_from_the_first_to_the_last(name: str,
     shutil.copytree(EXAMPLES / name, tmp_path / "examples" / name, ignore=shutil.ignore_patterns("work"))
     (tmp_path / "examples" / "multi30k" / "work").mkdir(parents=True)
     shutil.copy(EXAMPLES / "multi30k" / "tfm.toml", tmp_path / "examples" / "multi30k")
-    (tmp_path / "examples" / "multi30k" / "run.sh").write_text('echo "$@" > first\n')
+    for script in ("run.sh", "place.sh"):
+        (tmp_path / "examples" / "multi30k" / script).write_text('echo "$@" > first\n')
     (tmp_path / "setup-venv.sh").touch()
     tfm = tmp_path / ".venv" / "bin" / "tfm"
     tfm.parent.mkdir(parents=True)

@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfm_cli.nonautoregressive.family import NEVER, SPECIALS, NonAutoregressive, hypothesis, token_counts, without_end
+from tfm_cli.nonautoregressive.family import (
+    NEVER,
+    SPECIALS,
+    NonAutoregressive,
+    chunked_log_probs,
+    hypothesis,
+    token_counts,
+    without_end,
+)
 from tfm_cli.nonautoregressive.glancing import Glancing, choose, errs, first_look, revealed
 from tfm_cli.nonautoregressive.lattice import collapse, ctc_align, ctc_sum, needed_slots, owners
 from tfm_cli.nonautoregressive.options import OBEYS, NonAutoregressiveDecodeOptions
@@ -142,17 +150,13 @@ class Ctc(NonAutoregressive):
         return [found[begin : begin + several] for begin in range(0, len(found), several)]
 
 
-def likely_words(
-    network: Transformer, states: Tensor, real: Tensor, count: int, chunk: int = 512
-) -> tuple[Tensor, Tensor, Tensor]:
+def likely_words(network: Transformer, states: Tensor, real: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """What each of the ``real`` [B, L] slots may say, from states [N, D] there, as `likeliest_sentences` takes it.
 
-    The ``count`` likeliest words [B, L, K], their log-probabilities, and the blank's [B, L]. ``chunk`` positions' logits exist
-    at a time.
+    The ``count`` likeliest words [B, L, K], their log-probabilities, and the blank's [B, L].
     """
     found = []
-    for here in states.split(chunk):
-        likely = network.logits(here).float().log_softmax(-1)
+    for likely in chunked_log_probs(network, states):
         blank = likely[:, BLANK].clone()
         likely[:, list(SPECIALS)] = NEVER
         found.append((*likely.topk(min(count, likely.shape[1])), blank))

@@ -1,7 +1,7 @@
 """What the families that write all positions at once have in common."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ from tfm_cli.transformer.packing import Packing
 from tfm_cli.transformer.special import BEGIN, BLANK, END, MASK, PAD
 
 NEVER = float("-inf")
+CHUNK = 512  # positions whose logits exist at a time
 CONTROLS = (PAD, BEGIN, MASK, BLANK)  # never part of a translation
 SPECIALS = (*CONTROLS, END)  # what a position that stands for a word never says
 
@@ -160,16 +161,23 @@ def without_end(target: Tensor) -> Tensor:
     return target.masked_fill(target == END, PAD)[:, : max(target.shape[1] - 1, 1)]
 
 
-def most_likely(
-    network: Transformer, states: Tensor, forbidden: Sequence[int] = (), chunk: int = 512
-) -> tuple[Tensor, Tensor]:
+def chunked_log_probs(network: Transformer, states: Tensor) -> Iterator[Tensor]:
+    """Log-probabilities of all words at states [N, D], float32, at most `CHUNK` positions at a time.
+
+    All that is said of a model in use goes through the same chunks: what int8 makes of a position depends a little on those it
+    is computed with.
+    """
+    for here in states.split(CHUNK):
+        yield network.logits(here).float().log_softmax(-1)
+
+
+def most_likely(network: Transformer, states: Tensor, forbidden: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
     """The likeliest token at each of N states [N, D] and its log-probability: [N] ids, [N] float32.
 
-    A forbidden token is passed over, and what is left keeps its true probability. ``chunk`` positions' logits exist at a time.
+    A forbidden token is passed over, and what is left keeps its true probability.
     """
     ids, log_probs = [], []
-    for here in states.split(chunk):
-        likely = network.logits(here).float().log_softmax(-1)
+    for likely in chunked_log_probs(network, states):
         likely[:, list(forbidden)] = NEVER
         best, place = greatest(likely)
         ids.append(place)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tfm_cli.nonautoregressive.family import NEVER
 from tfm_cli.transformer.special import PAD
 
-_NEVER = float("-inf")
 _FACTOR = 6364136223846793005  # odd, so that no bit of a name is lost in its children's
 _NOBODY = -1  # no beginning's name
 
@@ -47,7 +47,7 @@ def likeliest_sentences(
         steps.append((parent, token))
     totals = torch.logaddexp(beam.closed, beam.open).tolist()
     return [
-        [(tokens, total) for tokens, total in zip(rows, each, strict=True) if total > _NEVER]
+        [(tokens, total) for tokens, total in zip(rows, each, strict=True) if total > NEVER]
         for rows, each in zip(_traced(steps, beam.last), totals, strict=True)
     ]
 
@@ -56,14 +56,14 @@ def _start(blank: Tensor) -> _Beam:
     """The empty beginning alone."""
     zero = blank.new_zeros(len(blank), 1)
     nothing = torch.zeros_like(zero, dtype=torch.int64)
-    return _Beam(nothing, nothing + _NOBODY, nothing + PAD, zero, zero + _NEVER)
+    return _Beam(nothing, nothing + _NOBODY, nothing + PAD, zero, zero + NEVER)
 
 
 def _step(beam: _Beam, words: Tensor, log_probs: Tensor, blank: Tensor, width: int) -> tuple[_Beam, Tensor, Tensor]:
     """One slot on: the beam, which of the old one each came from, and the token that it added, PAD for none."""
     total, count = torch.logaddexp(beam.closed, beam.open), words.shape[1]
     again = words[:, None] == beam.last[..., None]
-    once_more = log_probs[:, None].masked_fill(~again, _NEVER).amax(2)  # the last token's at this slot
+    once_more = log_probs[:, None].masked_fill(~again, NEVER).amax(2)  # the last token's at this slot
     # A token is said twice only with a blank between.
     grown = torch.where(again, beam.closed[..., None], total[..., None]) + log_probs[:, None]
     # Where a beginning's stem is in the beam too, what would grow from that into it joins it.
@@ -71,9 +71,9 @@ def _step(beam: _Beam, words: Tensor, log_probs: Tensor, blank: Tensor, width: i
     stem, column = stems.int().argmax(1), again.int().argmax(2)
     joins = stems.any(1) & again.any(2)
     place = torch.where(joins, stem * count + column, grown.shape[1] * count)
-    every = F.pad(grown.flatten(1), (0, 1), value=_NEVER)
+    every = F.pad(grown.flatten(1), (0, 1), value=NEVER)
     joined = every.gather(1, place)
-    grown = every.scatter(1, place, _NEVER)[:, :-1]
+    grown = every.scatter(1, place, NEVER)[:, :-1]
     closed, open = total + blank, torch.logaddexp(beam.open + once_more, joined)
 
     every = torch.cat((torch.logaddexp(closed, open), grown), 1)
@@ -85,12 +85,12 @@ def _step(beam: _Beam, words: Tensor, log_probs: Tensor, blank: Tensor, width: i
     token = words.gather(1, torch.where(stays, 0, (place - before) % count))
     name = beam.name.gather(1, parent)
     # A beginning without a probability only fills the beam: it is nobody, and nothing joins it.
-    lives = best > _NEVER
+    lives = best > NEVER
     kept = _Beam(
         torch.where(stays, name, name * _FACTOR + token + 1).masked_fill(~lives, _NOBODY - 1),
         torch.where(stays, beam.stem.gather(1, parent), name).masked_fill(~lives, _NOBODY),
         torch.where(stays, beam.last.gather(1, parent), token),
-        closed.gather(1, parent).masked_fill(~stays, _NEVER),
+        closed.gather(1, parent).masked_fill(~stays, NEVER),
         torch.where(stays, open.gather(1, parent), best),
     )
     return kept, parent, torch.where(stays, PAD, token)

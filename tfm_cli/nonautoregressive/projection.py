@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfm_cli.nonautoregressive.family import CHUNK, chunked_log_probs
 from tfm_cli.nonautoregressive.slots import on_grid
 from tfm_cli.transformer.embedding import embed
 from tfm_cli.transformer.loss import chunk_rows
@@ -41,16 +42,12 @@ def needed_log_probs(states: Tensor, real: Tensor, weight: Tensor, ids: Tensor) 
     return log_probs
 
 
-def given_log_probs(network: Transformer, states: Tensor, real: Tensor, ids: Tensor, chunk: int = 512) -> Tensor:
-    """`needed_log_probs` by the output that ``network`` decodes with, which in use may be another than the weight's.
-
-    ``chunk`` positions' logits exist at a time, as in `tfm_cli.nonautoregressive.family.most_likely`: what int8 makes of a
-    position depends a little on those it is computed with.
-    """
+def given_log_probs(network: Transformer, states: Tensor, real: Tensor, ids: Tensor) -> Tensor:
+    """`needed_log_probs` by the output that ``network`` decodes with, which in use may be another than the weight's."""
     if network.projection is None:
         return needed_log_probs(states, real, network.output_weight, ids)
-    parts = zip(states.split(chunk), ids[real.nonzero()[:, 0]].split(chunk), strict=True)
-    found = [network.logits(here).float().log_softmax(-1).gather(1, each) for here, each in parts]
+    parts = zip(chunked_log_probs(network, states), ids[real.nonzero()[:, 0]].split(CHUNK), strict=True)
+    found = [likely.gather(1, each) for likely, each in parts]
     log_probs = states.new_zeros(*real.shape, ids.shape[1], dtype=torch.float32)
     log_probs[real] = torch.cat(found)
     return log_probs

@@ -51,7 +51,7 @@ def test_with_room_for_all_beginnings_it_is_exact(seed: int, length: int, words:
 
 
 def test_ways_add_up_where_the_best_path_says_something_else() -> None:
-    # Two slots. The best path is blank, blank (0.36); but 7 is said by 7 7, 7 blank and blank 7 (0.64 - 0.0).
+    # Two slots. The best path is blank, blank (0.36); but 7 is said by 7 7, 7 blank and blank 7 (0.64).
     words, share = torch.tensor([[[7], [7]]]), torch.tensor([[[0.4], [0.4]]])
     ((first, second),) = likeliest_sentences(words, share.log(), (1 - share[..., 0]).log(), width=2)
     assert first[0] == [7] and second[0] == []
