@@ -24,7 +24,8 @@ NOTHING: tuple[Any, ...] = (None, "", [], ())
 T = TypeVar("T")
 Presets = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-# What one command writes is what the next one reads: {(command, key): the key whose value it takes when it has none}.
+# What one command writes is what the next one reads: {(command, key): the key whose value it takes when it has none, or that
+# key's own link where that has none either}.
 LINKS: dict[tuple[str, str], tuple[str, str]] = {
     ("train-tokenizer", "source"): ("preprocess", "source"),
     ("train-tokenizer", "target"): ("preprocess", "target"),
@@ -35,7 +36,7 @@ LINKS: dict[tuple[str, str], tuple[str, str]] = {
     ("preprocess", "tokenizer"): ("train-tokenizer", "output"),
     ("train", "data"): ("preprocess", "output"),
     ("translate", "model"): ("train", "output"),
-    ("eval", "model"): ("train", "output"),
+    ("eval", "model"): ("translate", "model"),
     ("average", "model"): ("train", "output"),
     ("info", "model"): ("train", "output"),
     ("export", "model"): ("train", "output"),
@@ -180,7 +181,8 @@ class Settings:
     def place(self, field_name: str) -> str:
         """Where the user wrote an option, for a message: the file, table and key, or the option's name."""
         name, origin = _hyphens(field_name), self.origin(field_name)
-        places = {"file": (self.command, name), "project": ("project", name), "link": LINKS.get((self.command, name))}
+        linked = _link(self.command, name, self.project)
+        places = {"file": (self.command, name), "project": ("project", name), "link": linked}
         if self.project is None or (place := places.get(origin)) is None:
             return f"--{name}"
         return f"{self.project.path}: [{place[0]}] {place[1]}"
@@ -248,11 +250,20 @@ def resolve(
 def _linked(command: str, known: Mapping[str, Key], project: Project | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, key in known.items():
-        table, source = LINKS.get((command, key.name), ("", ""))
-        value = project.tables.get(table, {}).get(source) if project else None
-        if value is not None:
+        if project and (place := _link(command, key.name, project)):
+            value = project.tables[place[0]][place[1]]
             found[name] = [value] if key.many and not isinstance(value, list) else value
     return found
+
+
+def _link(command: str, name: str, project: Project | None) -> tuple[str, str] | None:
+    """The table and key of the project file that an option's links lead to; None where none of them has a value."""
+    place = LINKS.get((command, name))
+    while project and place:
+        if project.tables.get(place[0], {}).get(place[1]) is not None:
+            return place
+        place = LINKS.get(place)
+    return None
 
 
 def _build(section: type, values: Mapping[str, Any], origins: Mapping[str, str], command: str, project: Any) -> Any:

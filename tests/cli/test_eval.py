@@ -95,6 +95,10 @@ def test_standard_input_can_be_scored(capsys, monkeypatch):
 @pytest.fixture
 def model(tmp_path):
     """An untrained model whose card says that it writes Chinese."""
+    save(tmp_path / "run", seed=1)
+
+
+def save(folder, seed):
     import torch
 
     from tfm_cli.model import Model, build_family, save_model
@@ -102,12 +106,12 @@ def model(tmp_path):
     from tfm_cli.text.tokenizer import Tokenizer, Tokenizers
     from tfm_cli.transformer.shape import Shape
 
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     tokenizer = Tokenizer.train(REFERENCE, TokenizerOptions(vocab_size=320))
     shape = Shape(dim=8, ffn_dim=8, heads=2, encoder_layers=1, decoder_layers=1)
     family = build_family("autoregressive", shape, tokenizer.vocab_size, tokenizer.vocab_size)
     about = {"source_language": "en", "target_language": "zh"}
-    save_model(tmp_path / "run", Model(family, "autoregressive", Tokenizers(tokenizer), about=about))
+    save_model(folder, Model(family, "autoregressive", Tokenizers(tokenizer), about=about))
 
 
 def test_a_model_translates_the_source_and_its_card_tells_the_language(model, capsys):
@@ -123,6 +127,16 @@ def test_a_model_translates_the_source_and_its_card_tells_the_language(model, ca
     assert "Translations kept in kept.txt." in shown.err
     assert evaluate("--hypothesis", "kept.txt", "--reference", "test.en", "--target-lang", "zh", "--json") == 0
     assert json.loads(capsys.readouterr().out)["scores"] == found["scores"]
+
+
+def test_several_models_translate_as_an_ensemble(model, capsys):
+    save(Path("two"), seed=6)
+    words = ["--model", "run", "two", "--beam", "2", "--max-length-ratio", "1"]
+    assert evaluate("--source", "test.en", "--reference", "test.en", "--output", "kept.txt", "--json", *words) == 0
+    assert json.loads(capsys.readouterr().out)["system"] == "run + two"
+    assert app.run(["translate", "--input", "test.en", "--output", "both.txt", *words]) == 0
+    assert app.run(["translate", "--input", "test.en", "--output", "one.txt", *words[:2], *words[3:]]) == 0
+    assert Path("kept.txt").read_text() == Path("both.txt").read_text() != Path("one.txt").read_text()
 
 
 def test_the_source_is_held_against_the_reference_before_anything_is_translated(model, capsys):

@@ -40,7 +40,7 @@ def run(settings: Settings, screen: Screen) -> None:
     _same_length([(name, lines), *test.references, *others.items()])
     hypotheses, model_language = lines, None
     if not options.hypothesis:
-        name = options.model
+        name = " + ".join(options.model)
         hypotheses, model_language = _translate(lines, settings, screen)
     if options.output:
         write_whole(options.output, "".join(f"{line}\n" for line in hypotheses))
@@ -107,9 +107,9 @@ def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[l
     from tfm_cli.engines.choice import Wish
     from tfm_cli.folder import read_config
 
-    machine, search = settings[MachineOptions], decoding(settings, [options.model])
-    about = read_config(Path(options.model))["about"]
-    wish = Wish([options.model], search, machine.precision)
+    machine, search = settings[MachineOptions], decoding(settings, options.model)
+    about = read_config(Path(options.model[0]))["about"]
+    wish = Wish(options.model, search, machine.precision)
     translator = open_ranked(wish, options.rerank, settings, screen)
     hypotheses = []
     with screen.progress("Translating", total=len(source), unit="lines") as meter:

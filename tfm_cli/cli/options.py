@@ -39,7 +39,14 @@ class InitOptions:
 class EvalOptions:
     """What `tfm eval` scores."""
 
-    model: str = option("run", "Model folder that translates --source.", short="-m", is_path=True, group=FILES)
+    model: Sequence[str] = option(
+        ("run",),
+        "Model folder that translates --source; several make an ensemble.",
+        short="-m",
+        is_path=True,
+        metavar="FOLDER",
+        group=FILES,
+    )
     source: str | None = option(None, "Text to translate and score.", is_path=True, group=FILES)
     reference: Sequence[str] = option([], "One or more files of right translations.", is_path=True, group=FILES)
     hypothesis: str | None = option(
