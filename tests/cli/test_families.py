@@ -72,8 +72,14 @@ def test_given_translations_are_scored_or_refused(folder: Path, name: str, capsy
 
 
 REFUSED = [
-    ("oneshot", ["--beam", "4"], "--beam", "the autoregressive family, and the model is oneshot"),
-    ("ctc", ["--n-best", "2"], "--n-best", "the autoregressive family, and the model is ctc"),
+    ("maskpredict", ["--beam", "4"], "--beam", "and the model is maskpredict. Such a model takes --length-beam."),
+    (
+        "ctc",
+        ["--beam", "4"],
+        "--beam",
+        "the autoregressive family, and the model is ctc. Such a model takes --ctc-beam.",
+    ),
+    ("ctc", ["--n-best", "2"], "--n-best", "the autoregressive family, and the model is ctc. Leave it out."),
     (
         "ctc",
         ["--length-scale", "2"],
@@ -86,7 +92,7 @@ REFUSED = [
         "autoregressive",
         ["--length-beam", "3"],
         "--length-beam",
-        "the oneshot and maskpredict families, and the model is",
+        "the oneshot and maskpredict families, and the model is autoregressive. Such a model takes --beam.",
     ),
     ("oneshot", ["--length-scale", "2"], "--length-scale", "this model writes until END and predicts no length"),
     ("maskpredict", ["--target-prefix", "test.yy"], "--target-prefix", "a prefix needs a model that writes from left"),

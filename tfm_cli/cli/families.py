@@ -35,10 +35,12 @@ def refuse_others(settings: Settings, family: str) -> None:
             continue
         listed = f"{', '.join(others[:-1])} and {others[-1]}" if len(others) > 1 else others[0]
         families = "families" if len(others) > 1 else "family"
+        near = [option for option in sorted(own) if option.endswith(f"_{name}") or name.endswith(f"_{option}")]
+        alike = " or ".join(f"--{option.replace('_', '-')}" for option in near)
         raise TfmError(
             f"this is an option of the {listed} {families}, and the model is {family}",
             where=settings.place(name),
-            fix="Leave it out.",
+            fix=f"Such a model takes {alike}." if alike else "Leave it out.",
         )
 
 
