@@ -45,7 +45,7 @@ def test_an_example_takes_a_folder_named_from_where_one_is(name: str, tmp_path: 
 
 
 CHAINS = {
-    "multi30k-en-de": "train-tokenizer preprocess train train train translate eval",
+    "multi30k-en-de": "train-tokenizer preprocess preprocess train translate translate preprocess train train train eval",
     "multi30k-ctc": "train preprocess train translate translate distill train eval eval bench",
     "tatoeba-de-en": "train-tokenizer preprocess train distill train eval eval bench",
 }
