@@ -139,6 +139,16 @@ def test_several_models_translate_as_an_ensemble(model, capsys):
     assert Path("kept.txt").read_text() == Path("both.txt").read_text() != Path("one.txt").read_text()
 
 
+def test_warnings_of_one_kind_are_counted_after_the_first_few(model, capsys):
+    write("source.en", REFERENCE * 3)
+    write("reference.en", REFERENCE * 3)
+    words = "--source source.en --reference reference.en --beam 1 --max-length-ratio 1"
+    assert evaluate(*words.split()) == 0
+    said = capsys.readouterr().err
+    assert said.count("did not end by itself") == 5
+    assert "warning: translations that did not end by themselves, all told: 9." in said
+
+
 def test_the_source_is_held_against_the_reference_before_anything_is_translated(model, capsys):
     write("source.en", REFERENCE[:2])
     assert evaluate("--source", "source.en", "--reference", "test.en") == 2

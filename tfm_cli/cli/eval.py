@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from tfm_cli.cli.machine import MachineOptions
 from tfm_cli.cli.options import EvalOptions
 from tfm_cli.cli.render import Screen
 from tfm_cli.cli.rerank import open_ranked
-from tfm_cli.cli.translate import as_text
+from tfm_cli.cli.translate import Warnings, as_text
 from tfm_cli.config import Settings
 from tfm_cli.errors import TfmError
 from tfm_cli.evaluation.options import EvaluateOptions
@@ -106,14 +107,20 @@ def _translate(source: list[str], settings: Settings, screen: Screen) -> tuple[l
     options = settings[EvalOptions]
     from tfm_cli.engines.choice import Wish
     from tfm_cli.folder import read_config
+    from tfm_cli.translator import Batching
 
     machine, search = settings[MachineOptions], decoding(settings, options.model)
     about = read_config(Path(options.model[0]))["about"]
     wish = Wish(options.model, search, machine.precision)
     translator = open_ranked(wish, options.rerank, settings, screen)
-    hypotheses = []
-    with screen.progress("Translating", total=len(source), unit="lines") as meter:
-        for translation in translator.stream(source, search, warn=screen.warn, with_scores=False):
+    hypotheses, batching = [], Batching()
+    with (
+        closing(Warnings(screen, batching.max_source)) as warnings,
+        screen.progress("Translating", total=len(source), unit="lines") as meter,
+    ):
+        for translation in translator.stream(
+            source, search, batching, warn=warnings.unfinished, on_cut=warnings.cut, with_scores=False
+        ):
             hypotheses.append(as_text(translation))
             meter.advance()
     return hypotheses, about.get("target_language")
