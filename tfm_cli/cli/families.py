@@ -1,6 +1,6 @@
 """Which options are whose: a family is told those that it obeys, and any other that the user gave is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,19 @@ SECTIONS = (
 )
 
 
-def refuse_others(settings: Settings, family: str) -> None:
-    """Hold what the user gave against what the family of the model obeys.
+def refuse_others(settings: Settings, family: str, own_settings: Mapping[str, Any]) -> None:
+    """Hold what the user gave against what the family of the model obeys; a near option of this model is named.
 
     Raises:
         TfmError: naming an option that belongs to other families.
     """
-    own = family_entry(family).obeys
+    own, able = family_entry(family).obeys, obeyed_by(family, own_settings)
     for name in settings.given(*SECTIONS):
         if name in own or not (others := that_obey(name)):
             continue
         listed = f"{', '.join(others[:-1])} and {others[-1]}" if len(others) > 1 else others[0]
         families = "families" if len(others) > 1 else "family"
-        near = [option for option in sorted(own) if option.endswith(f"_{name}") or name.endswith(f"_{option}")]
+        near = [option for option in sorted(able) if option.endswith(f"_{name}") or name.endswith(f"_{option}")]
         alike = " or ".join(f"--{option.replace('_', '-')}" for option in near)
         raise TfmError(
             f"this is an option of the {listed} {families}, and the model is {family}",
@@ -62,7 +62,7 @@ def decoding(settings: Settings, models: Sequence[str]) -> DecodeOptions | NonAu
     if not models:
         raise TfmError("no model is named", where="--model")
     config = read_config(Path(models[0]))
-    refuse_others(settings, config["family"])
+    refuse_others(settings, config["family"], config["settings"])
     own = obeyed_by(config["family"], config["settings"])
     options = settings[family_entry(config["family"]).decode_options]
     linked = [f for f in fields(options) if settings.origin(f.name) == "link"]

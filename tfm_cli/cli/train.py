@@ -33,7 +33,7 @@ def run(settings: Settings, screen: Screen) -> None:
     _refuse_contradictions(settings)
     with joined(settings[RunOptions].device) as world:
         options, learning, validation, shape, nonautoregressive = _sections(settings, world, screen)
-        refuse_others(settings, options.family)
+        refuse_others(settings, options.family, {})
         refuse_unused_weight(settings, options.family, nonautoregressive.length)
         sitting = Sitting([ScreenWatcher(screen)], began, world, settings.typed())
         trainer = prepare(options, learning, validation, shape, nonautoregressive, sitting)
