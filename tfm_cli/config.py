@@ -181,11 +181,11 @@ class Settings:
     def place(self, field_name: str) -> str:
         """Where the user wrote an option, for a message: the file, table and key, or the option's name."""
         name, origin = _hyphens(field_name), self.origin(field_name)
-        linked = _link(self.command, name, self.project)
-        places = {"file": (self.command, name), "project": ("project", name), "link": linked}
-        if self.project is None or (place := places.get(origin)) is None:
+        if self.project is None:
             return f"--{name}"
-        return f"{self.project.path}: [{place[0]}] {place[1]}"
+        linked = _link(self.command, name, self.project)
+        place = {"file": (self.command, name), "project": ("project", name), "link": linked}.get(origin)
+        return f"{self.project.path}: [{place[0]}] {place[1]}" if place else f"--{name}"
 
     def require(self, *field_names: str) -> None:
         """Raise a `TfmError` that names all of these options which have no value, and where to write them."""
@@ -248,22 +248,22 @@ def resolve(
 
 
 def _linked(command: str, known: Mapping[str, Key], project: Project | None) -> dict[str, Any]:
+    if project is None:
+        return {}
     found: dict[str, Any] = {}
     for name, key in known.items():
-        if project and (place := _link(command, key.name, project)):
+        if place := _link(command, key.name, project):
             value = project.tables[place[0]][place[1]]
             found[name] = [value] if key.many and not isinstance(value, list) else value
     return found
 
 
-def _link(command: str, name: str, project: Project | None) -> tuple[str, str] | None:
+def _link(command: str, name: str, project: Project) -> tuple[str, str] | None:
     """The table and key of the project file that an option's links lead to; None where none of them has a value."""
     place = LINKS.get((command, name))
-    while project and place:
-        if project.tables.get(place[0], {}).get(place[1]) is not None:
-            return place
+    while place and project.tables.get(place[0], {}).get(place[1]) is None:
         place = LINKS.get(place)
-    return None
+    return place
 
 
 def _build(section: type, values: Mapping[str, Any], origins: Mapping[str, str], command: str, project: Any) -> Any:

@@ -72,8 +72,13 @@ def test_given_translations_are_scored_or_refused(folder: Path, name: str, capsy
 
 
 REFUSED = [
-    ("maskpredict", ["--beam", "4"], "--beam", "and the model is maskpredict. Such a model takes --length-beam."),
-    ("oneshot", ["--beam", "4"], "--beam", "and the model is oneshot. Leave it out."),
+    (
+        "maskpredict",
+        ["--beam", "4"],
+        "--beam",
+        "the autoregressive family, and the model is maskpredict. Such a model takes --length-beam.",
+    ),
+    ("oneshot", ["--beam", "4"], "--beam", "the autoregressive family, and the model is oneshot. Leave it out."),
     (
         "ctc",
         ["--beam", "4"],

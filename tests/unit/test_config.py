@@ -120,29 +120,26 @@ def test_every_link_joins_options_that_exist():
         assert {end, start} <= names
 
 
-def test_eval_searches_as_translate_does_and_keeps_its_own_seed(here):
+def evaluating(text: str) -> Settings:
+    """What `tfm eval` settles by a project file with this text in the current folder."""
     from tfm_cli.cli import app
 
     sections = {each.name: each.sections for each in app.COMMANDS}
-    (here / "tfm.toml").write_text("[translate]\nbeam = 7\nlength-penalty = 0.5\nn-best = 3\nseed = 9\n")
-    values = resolve("eval", sections["eval"], find_project().check(sections)).as_dict()
+    Path("tfm.toml").write_text(text)
+    return resolve("eval", sections["eval"], find_project().check(sections))
+
+
+def test_eval_searches_as_translate_does_and_keeps_its_own_seed(here):
+    values = evaluating("[translate]\nbeam = 7\nlength-penalty = 0.5\nn-best = 3\nseed = 9\n").as_dict()
     assert (values["beam"], values["length-penalty"], values["n-best"], values["seed"]) == (7, 0.5, 1, 12345)
 
 
 def test_eval_scores_the_models_that_translate(here):
-    from tfm_cli.cli import app
-
-    sections = {each.name: each.sections for each in app.COMMANDS}
-
-    def settings(text: str) -> Settings:
-        (here / "tfm.toml").write_text(text)
-        return resolve("eval", sections["eval"], find_project().check(sections))
-
-    trained = settings('[train]\noutput = "mine"\n')
+    trained = evaluating('[train]\noutput = "mine"\n')
     assert (trained.as_dict()["model"], trained.place("model")) == (["mine"], "tfm.toml: [train] output")
-    both = settings('[train]\noutput = "mine"\n[translate]\nmodel = ["mine", "other"]\n')
+    both = evaluating('[train]\noutput = "mine"\n[translate]\nmodel = ["mine", "other"]\n')
     assert (both.as_dict()["model"], both.place("model")) == (["mine", "other"], "tfm.toml: [translate] model")
-    assert settings('[project]\ntarget-lang = "de"\n').origin("model") == "default"
+    assert evaluating('[project]\ntarget-lang = "de"\n').origin("model") == "default"
 
 
 def test_the_languages_of_the_project_reach_every_command(here):

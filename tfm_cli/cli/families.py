@@ -1,6 +1,6 @@
 """Which options are whose: a family is told those that it obeys, and any other that the user gave is refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,15 @@ SECTIONS = (
 )
 
 
-def refuse_others(settings: Settings, family: str, own_settings: Mapping[str, Any]) -> None:
-    """Hold what the user gave against what the family of the model obeys; a near option of this model is named.
+def refuse_others(settings: Settings, family: str, able: Collection[str]) -> None:
+    """Hold what the user gave against what the family of the model obeys.
+
+    Of the options that this very model obeys, ``able``, one of like name is proposed in place of the refused one.
 
     Raises:
         TfmError: naming an option that belongs to other families.
     """
-    own, able = family_entry(family).obeys, obeyed_by(family, own_settings)
+    own = family_entry(family).obeys
     for name in settings.given(*SECTIONS):
         if name in own or not (others := that_obey(name)):
             continue
@@ -62,8 +64,8 @@ def decoding(settings: Settings, models: Sequence[str]) -> DecodeOptions | NonAu
     if not models:
         raise TfmError("no model is named", where="--model")
     config = read_config(Path(models[0]))
-    refuse_others(settings, config["family"], config["settings"])
     own = obeyed_by(config["family"], config["settings"])
+    refuse_others(settings, config["family"], own)
     options = settings[family_entry(config["family"]).decode_options]
     linked = [f for f in fields(options) if settings.origin(f.name) == "link"]
     defaults: dict[str, Any] = {f.name: f.default for f in linked if f.name not in own}

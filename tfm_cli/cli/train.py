@@ -10,6 +10,7 @@ from tfm_cli.cli.render import Meter, Screen
 from tfm_cli.config import Settings
 from tfm_cli.data.dataset import DataFolder
 from tfm_cli.errors import TfmError
+from tfm_cli.families import family_entry
 from tfm_cli.nonautoregressive.options import NonAutoregressiveOptions
 from tfm_cli.recipes import recipe
 from tfm_cli.training.options import LearningOptions, RunOptions, ValidationOptions
@@ -33,7 +34,7 @@ def run(settings: Settings, screen: Screen) -> None:
     _refuse_contradictions(settings)
     with joined(settings[RunOptions].device) as world:
         options, learning, validation, shape, nonautoregressive = _sections(settings, world, screen)
-        refuse_others(settings, options.family, {})
+        refuse_others(settings, options.family, family_entry(options.family).obeys)
         refuse_unused_weight(settings, options.family, nonautoregressive.length)
         sitting = Sitting([ScreenWatcher(screen)], began, world, settings.typed())
         trainer = prepare(options, learning, validation, shape, nonautoregressive, sitting)
